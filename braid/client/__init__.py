@@ -1,0 +1,24 @@
+"""The Python client of Braid. `braid.Client` is where to begin."""
+
+from braid.client.client import Client
+from braid.client.errors import BraidError, CallTimeout, ConnectionLost, Replaced
+from braid.client.frames import Notification, Publication
+from braid.client.ids import time_of
+from braid.client.states import State
+from braid.client.stream import Stream
+from braid.client.tracing import Trace, TraceHop
+
+__all__ = [
+    "BraidError",
+    "CallTimeout",
+    "Client",
+    "ConnectionLost",
+    "Notification",
+    "Publication",
+    "Replaced",
+    "State",
+    "Stream",
+    "Trace",
+    "TraceHop",
+    "time_of",
+]

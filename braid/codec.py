@@ -1,0 +1,103 @@
+"""Bytes on a link: frames of a length and a body.
+
+A frame is four bytes of length, most significant first, and a msgpack body. The first frame of each side is its
+`Hello`; every later one is a list of messages, or empty, which says that the link lives.
+"""
+
+import struct
+from typing import Any
+
+import msgspec
+
+from braid.messages import AnyMessage
+
+PROTOCOL = "braid"
+PROTOCOL_VERSION = 1
+HEARTBEAT = b"\x00\x00\x00\x00"
+
+_HEADER = struct.Struct(">I")
+_encoder = msgspec.msgpack.Encoder()
+_decode_messages = msgspec.msgpack.Decoder(list[AnyMessage]).decode
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """Who is at the other end. Another protocol, version or cluster ends the link."""
+
+    protocol: str
+    version: int
+    cluster: str
+    name: str
+    layer: str
+    incarnation: int
+
+
+_decode_hello = msgspec.msgpack.Decoder(Hello).decode
+
+
+class FrameError(ValueError):
+    """The peer sent what cannot be a frame of ours; the link is closed with this reason."""
+
+
+def encode_frames(messages: list[Any], frame_bytes_max: int) -> list[bytes]:
+    """One frame, or several when one would be longer than a peer accepts."""
+    body = _encoder.encode(messages)
+    if len(body) > frame_bytes_max:
+        if len(messages) == 1:
+            raise ValueError(f"a {type(messages[0]).__name__} of {len(body)} bytes does not fit into a frame")
+        half = len(messages) // 2
+        return encode_frames(messages[:half], frame_bytes_max) + encode_frames(messages[half:], frame_bytes_max)
+    return [_HEADER.pack(len(body)) + body]
+
+
+def encode_hello(hello: Hello) -> bytes:
+    body = _encoder.encode(hello)
+    return _HEADER.pack(len(body)) + body
+
+
+def decode_messages(body: bytes) -> list[AnyMessage]:
+    try:
+        return _decode_messages(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(f"a frame that is not a list of messages: {error}") from None
+
+
+def decode_hello(body: bytes, cluster: str) -> Hello:
+    """The peer's handshake, if it is one of ours."""
+    try:
+        hello = _decode_hello(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(f"no handshake: {error}") from None
+    if hello.protocol != PROTOCOL:
+        raise FrameError(f"the peer speaks {hello.protocol!r}, not {PROTOCOL!r}")
+    if hello.version != PROTOCOL_VERSION:
+        raise FrameError(f"the peer speaks version {hello.version}, this slice {PROTOCOL_VERSION}")
+    if hello.cluster != cluster:
+        raise FrameError(f"the peer belongs to cluster {hello.cluster!r}, this slice to {cluster!r}")
+    return hello
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frame bodies. Holds at most one frame's bytes plus one read."""
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The bodies that are complete now; empty ones are heartbeats."""
+        buffer = self._buffer
+        buffer += data
+        bodies = []
+        start, end = 0, len(buffer)
+        while end - start >= 4:
+            (length,) = _HEADER.unpack_from(buffer, start)
+            if length > self._frame_bytes_max:
+                raise FrameError(f"a frame of {length} bytes; at most {self._frame_bytes_max} are allowed")
+            if end - start - 4 < length:
+                break
+            start += 4
+            bodies.append(bytes(buffer[start : start + length]))
+            start += length
+        if start:
+            del buffer[:start]
+        return bodies

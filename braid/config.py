@@ -1,0 +1,238 @@
+"""One typed model of everything that can be set, and where each value came from.
+
+Order of precedence: command line, environment (`BRAID_INGRESS__FSYNC=always`), TOML file (`--config`,
+else `$BRAID_CONFIG`, else `braid.toml` in the working directory), defaults.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+CONFIG_VARIABLE = "BRAID_CONFIG"
+URL_VARIABLE = "BRAID_URL"  # where the command line finds the API; not a setting of the cluster
+DEFAULT_FILE = Path("braid.toml")
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cluster(Section):
+    name: str = Field(
+        "braid",
+        pattern=r"^[a-z0-9-]{1,40}$",
+        description="links between clusters of another name are refused",
+    )
+    data: Path = Field(Path("data"), description="directory of all state on this machine")
+    host: str = Field("127.0.0.1", description="address that slices listen on and announce")
+    zookeeper: str = Field("", description="host:port,… of an external ZooKeeper; empty starts the embedded one")
+    session_timeout_s: float = Field(10.0, ge=1, le=120, description="ZooKeeper session timeout")
+
+
+class Slices(Section):
+    connpoint: int = Field(1, ge=1, le=64)
+    accesspoint: int = Field(1, ge=1, le=64)
+    matcher: int = Field(1, ge=1, le=64)
+    exitpoint: int = Field(1, ge=1, le=64)
+
+
+class Api(Section):
+    host: str = "127.0.0.1"
+    port: int = Field(
+        8080,
+        ge=0,
+        le=65535,
+        description="of the first connection point; the others follow; 0 lets the system choose",
+    )
+    request_timeout_s: float = Field(10.0, gt=0, description="how long a call waits for matchers before it answers 503")
+
+
+class Limits(Section):
+    """What a client may send. Each is answered with a problem document that names it."""
+
+    body_bytes_max: int = Field(8 * MIB, ge=KIB, description="HTTP request body, WebSocket message")
+    batch_publications_max: int = Field(10_000, ge=1, description="publications in one request")
+    publication_bytes_max: int = Field(256 * KIB, ge=128, description="one publication in its canonical JSON form")
+    attributes_max: int = Field(128, ge=1, description="attributes of one publication")
+    name_length_max: int = Field(
+        256, ge=1, description="characters of ids, attribute names, topics, subscribers, objects"
+    )
+    string_length_max: int = Field(16 * KIB, ge=1, description="characters of one attribute value, or of the text")
+    filter_length_max: int = Field(16 * KIB, ge=1, description="characters of one filter")
+    filter_predicates_max: int = Field(256, ge=1, description="predicates of one filter")
+    subscriptions_per_connection_max: int = Field(
+        10_000, ge=1, description="open subscriptions made over one WebSocket"
+    )
+    subscriptions_per_connpoint_max: int = Field(
+        2_000_000, ge=1, description="subscriptions homed at one connection point"
+    )
+    connections_max: int = Field(
+        10_000, ge=1, description="open HTTP and WebSocket connections of one connection point"
+    )
+
+
+class Links(Section):
+    """TCP between slices."""
+
+    frame_bytes_max: int = Field(16 * MIB, ge=64 * KIB, description="a longer frame closes the link")
+    buffer_bytes_max: int = Field(
+        64 * MIB, ge=64 * KIB, description="unsent bytes of one link; beyond it upstream is no longer read"
+    )
+    handshake_s: float = Field(5.0, gt=0)
+    heartbeat_s: float = Field(2.0, gt=0, description="an idle link says that it lives this often")
+    silence_s: float = Field(10.0, gt=0, description="a link from which nothing came for so long is closed")
+    backoff_s_min: float = Field(0.05, gt=0)
+    backoff_s_max: float = Field(2.0, gt=0)
+
+
+class Ingress(Section):
+    """The log of accepted publications, and the retry loop."""
+
+    fsync: Literal["always", "interval", "never"] = "interval"
+    fsync_interval_s: float = Field(1.0, gt=0)
+    window_publications_max: int = Field(
+        20_000, ge=1, description="accepted but not yet confirmed; beyond it publishers wait or get 429"
+    )
+    window_bytes_max: int = Field(32 * MIB, ge=MIB)
+    retry_s: float = Field(2.0, gt=0, description="unconfirmed for so long: send again")
+    retry_s_max: float = Field(10.0, gt=0, description="the pause doubles up to this")
+    retry_batch_max: int = Field(2_000, ge=1, description="publications sent again per tick")
+    idempotency_keys_max: int = Field(100_000, ge=1)
+    idempotency_s: float = Field(600.0, gt=0, description="how long an Idempotency-Key is remembered")
+
+
+class Delivery(Section):
+    """What waits for a subscriber."""
+
+    slow_subscriber: Literal["disconnect", "drop-oldest"] = "disconnect"
+    outbox_notifications_max: int = Field(50_000, ge=1, description="notifications waiting for one subscriber")
+    outbox_bytes_max: int = Field(32 * MIB, ge=KIB)
+    total_bytes_max: int = Field(512 * MIB, ge=MIB, description="all outboxes of one connection point together")
+    replay_notifications_max: int = Field(
+        1_000, ge=0, description="sent notifications kept per subscriber for Last-Event-ID"
+    )
+    linger_s: float = Field(60.0, ge=0, description="how long a subscriber may be away before its outbox is let go")
+    frame_notifications_max: int = Field(1_000, ge=1, description="notifications in one WebSocket frame")
+
+
+class Matching(Section):
+    fsync: Literal["always", "interval", "never"] = "interval"
+    fsync_interval_s: float = Field(1.0, gt=0)
+
+
+class ExitPoint(Section):
+    gathers_max: int = Field(
+        500_000,
+        ge=1,
+        description="publications being gathered or awaiting receipt; beyond it partials are dropped",
+    )
+    gather_s_max: float = Field(
+        60.0, gt=0, description="an incomplete publication whose origin fell silent is let go after this"
+    )
+
+
+class Logs(Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["console", "json"] = "json"
+
+
+class Settings(Section):
+    """Everything that can be set."""
+
+    cluster: Cluster = Cluster()
+    slices: Slices = Slices()
+    api: Api = Api()
+    limits: Limits = Limits()
+    links: Links = Links()
+    ingress: Ingress = Ingress()
+    delivery: Delivery = Delivery()
+    matching: Matching = Matching()
+    exitpoint: ExitPoint = ExitPoint()
+    logs: Logs = Logs()
+
+
+class _Sourced(Settings, BaseSettings):
+    """The same fields, in the form that pydantic-settings reads them from."""
+
+    model_config = SettingsConfigDict(env_prefix="BRAID_", env_nested_delimiter="__")
+
+
+class ConfigError(ValueError):
+    """A value that cannot be used; the message says which one and where it came from."""
+
+
+class Loaded(NamedTuple):
+    settings: Settings
+    sources: Mapping[str, str]  # "ingress.fsync" -> "environment", "braid.toml", ...; defaults are absent
+
+    def source_of(self, key: str) -> str:
+        return self.sources.get(key, "default")
+
+
+def load(file: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Loaded:
+    """Reads every source, the strongest last, and remembers which of them had the last word on each value."""
+    merged: dict[str, dict[str, Any]] = {}
+    sources: dict[str, str] = {}
+    for source, values in _layers(file, overrides or {}):
+        for section, fields in values.items():
+            if not isinstance(fields, Mapping):
+                raise ConfigError(f"{source}: '{section}' is a section, for example [{section}] in TOML")
+            merged.setdefault(section, {}).update(fields)
+            sources.update({f"{section}.{name}": source for name in fields})
+    try:
+        return Loaded(Settings.model_validate(merged), sources)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(problem, sources) for problem in error.errors())) from None
+
+
+def flatten(settings: Settings) -> dict[str, Any]:
+    """`section.name` -> value, in the order of the model."""
+    return {
+        f"{section}.{name}": value
+        for section, fields in settings.model_dump(mode="json").items()
+        for name, value in fields.items()
+    }
+
+
+def _layers(file: Path | None, overrides: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    layers: list[tuple[str, Mapping[str, Any]]] = []
+    named = file or (Path(os.environ[CONFIG_VARIABLE]) if CONFIG_VARIABLE in os.environ else None)
+    if named is not None and not named.is_file():
+        raise ConfigError(f"there is no configuration file {named}")
+    path = named or DEFAULT_FILE
+    if path.is_file():
+        try:
+            layers.append((str(path), TomlConfigSettingsSource(_Sourced, path)()))
+        except ValueError as error:
+            raise ConfigError(f"{path} is not TOML: {error}") from None
+    _refuse_unknown_variables()
+    layers.append(("environment", EnvSettingsSource(_Sourced)()))
+    layers.append(("command line", overrides))
+    return layers
+
+
+def _refuse_unknown_variables() -> None:
+    """A misspelt variable would otherwise be ignored in silence."""
+    known = {
+        f"BRAID_{section}__{name}".upper() for section, fields in Settings().model_dump().items() for name in fields
+    }
+    for variable in os.environ:
+        if variable in known or variable in (CONFIG_VARIABLE, URL_VARIABLE):
+            continue
+        if variable.startswith("BRAID_"):
+            raise ConfigError(f"the environment variable {variable} is not a setting; 'braid config' lists them")
+
+
+def _explain(problem: Any, sources: Mapping[str, str]) -> str:
+    key = ".".join(str(part) for part in problem["loc"])
+    source = sources.get(key, "configuration")
+    if problem["type"] == "extra_forbidden":
+        return f"{source}: there is no setting '{key}'; 'braid config' lists them"
+    return f"{source}: {key}: {problem['msg']} (it is {problem['input']!r})"

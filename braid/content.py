@@ -1,0 +1,115 @@
+"""The content of a publication: read once where it enters, carried unread, read again by the matcher.
+
+The canonical form is JSON, because it begins and ends as JSON: the connection point that accepts a publication
+writes the canonical bytes once, and the one that delivers it splices them into its frame.
+"""
+
+import math
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from braid import problems
+from braid.config import Limits
+from braid.instants import format_instant, parse_instant
+from braid.problems import Problem
+
+Value = str | bool | int | float
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Content(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A publication as a client writes it."""
+
+    id: str = ""
+    topic: str = ""
+    attributes: dict[str, Value] = {}
+    text: str = ""
+    zone: dict[str, Any] | None = None
+    object: str = ""
+    expires: str | int | float | None = None
+    data: msgspec.Raw = msgspec.Raw(b"")  # opaque; never decoded
+
+
+class MatchableContent(msgspec.Struct, gc=False):
+    """What the matcher looks at. `data` is skipped."""
+
+    attributes: dict[str, Value] = {}
+    expires: datetime | None = None
+
+
+decode_content = msgspec.json.Decoder(Content).decode
+decode_contents = msgspec.json.Decoder(list[Content]).decode
+decode_matchable = msgspec.json.Decoder(MatchableContent).decode
+encode_content = msgspec.json.Encoder().encode
+
+
+def check_content(content: Content, limits: Limits, now: float) -> None:
+    """Raises the `Problem` that names the first field that cannot be used; makes `expires` absolute."""
+    attributes = content.attributes
+    if len(attributes) > limits.attributes_max:
+        raise problems.limit_exceeded("limits.attributes_max", limits.attributes_max, len(attributes), "$.attributes")
+    name_max, string_max = limits.name_length_max, limits.string_length_max
+    for name, value in attributes.items():
+        if len(name) > name_max or not name:
+            _bad_name(name, limits, "$.attributes")
+        if type(value) is str:
+            if len(value) > string_max:
+                _too_long(value, limits, f"$.attributes.{name}")
+        elif type(value) is int and not INT64_MIN <= value <= INT64_MAX:
+            raise problems.invalid(
+                f"$.attributes.{name}", "an integer must fit into 64 bits; write larger ones as strings"
+            )
+    if len(content.text) > string_max:
+        _too_long(content.text, limits, "$.text")
+    for field in ("id", "topic", "object"):
+        if len(getattr(content, field)) > name_max:
+            _bad_name(getattr(content, field), limits, f"$.{field}")
+    if content.zone is not None and not isinstance(content.zone.get("type"), str):
+        raise problems.invalid("$.zone.type", "expected 'point', 'circle', 'box', 'Point' or 'Polygon'")
+    if content.expires is not None:
+        content.expires = _absolute(content.expires, now, "$.expires")
+
+
+def finish_content(content: Content, limits: Limits) -> bytes:
+    """The canonical bytes of a checked content that has its id."""
+    encoded = encode_content(content)
+    if len(encoded) > limits.publication_bytes_max:
+        raise problems.limit_exceeded("limits.publication_bytes_max", limits.publication_bytes_max, len(encoded), "$")
+    return encoded
+
+
+def explain_decode_error(error: Exception, what: str) -> Problem:
+    """A readable problem for whatever the JSON decoder raised."""
+    if isinstance(error, RecursionError):
+        return problems.malformed(f"{what} is nested too deeply")
+    if isinstance(error, UnicodeDecodeError):
+        return problems.malformed(f"{what} is not UTF-8: {error.reason} at byte {error.start}")
+    text = str(error)
+    if isinstance(error, msgspec.ValidationError):
+        detail, _, path = text.partition(" - at `")
+        return problems.invalid(path.rstrip("`") or "$", detail)
+    return problems.malformed(f"{what} is not valid JSON: {text}")
+
+
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _absolute(expires: str | int | float, now: float, field: str) -> str:
+    if isinstance(expires, float) and not math.isfinite(expires):
+        raise problems.invalid(field, "expected a finite number")
+    try:
+        return format_instant(parse_instant(expires, now))
+    except ValueError as error:
+        raise problems.invalid(field, str(error)) from None
+
+
+def _bad_name(name: str, limits: Limits, field: str) -> None:
+    if not name:
+        raise problems.invalid(field, "an attribute needs a name")
+    raise problems.limit_exceeded("limits.name_length_max", limits.name_length_max, len(name), field)
+
+
+def _too_long(value: str, limits: Limits, field: str) -> None:
+    raise problems.limit_exceeded("limits.string_length_max", limits.string_length_max, len(value), field)

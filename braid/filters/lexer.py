@@ -1,0 +1,129 @@
+"""Cuts the text of a filter into tokens.
+
+Tokens are produced on demand, so that the first error in reading order is the one that is reported,
+be it one of spelling or one of grammar.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from braid.filters.errors import FilterError, quoted
+from braid.filters.literals import Value, literal_problem
+
+KEYWORDS = frozenset({"and", "or", "not", "in", "between", "prefix", "suffix", "contains", "exists", "true", "false"})
+
+TokenKind: TypeAlias = Literal["name", "keyword", "string", "number", "symbol", "end"]
+
+
+class Token(NamedTuple):
+    """`value` is the unquoted name, the lower-case keyword, the literal's value or the symbol."""
+
+    kind: TokenKind
+    value: Value
+    position: int
+    source: str
+
+    def is_keyword(self, keyword: str) -> bool:
+        return self.kind == "keyword" and self.value == keyword
+
+    def is_symbol(self, symbol: str) -> bool:
+        return self.kind == "symbol" and self.value == symbol
+
+    def __str__(self) -> str:
+        return "end of filter" if self.kind == "end" else quoted(self.source)
+
+
+# Letters are those of Unicode; `-` and `.` stand only between two other name characters.
+_NAME = r"[^\W\d]\w*(?:[.\-]\w+)*"
+_PLAIN_NAME = re.compile(_NAME)
+
+# The quantifiers in quoted parts are possessive: a text without its closing quote must fail at its
+# opening quote instead of being tried again as a shorter text.
+_TOKEN = re.compile(
+    rf"""
+      (?P<space>   [ \t\r\n]+ )
+    | (?P<mistake> == | <> | && | \|\| | !(?!=) | " )
+    | (?P<symbol>  <= | >= | != | [=<>(),] )
+    | (?P<prev>    (?i:prev) (?= [ \t\r\n]*\( ) )
+    | (?P<name>    {_NAME} )
+    | (?P<number>  [+-]?[0-9]+ (?: \.[0-9]+ )? (?: [eE][+-]?[0-9]+ )? )
+    | '(?P<string> [^']*+ (?: ''[^']*+ )*+ )'
+    | `(?P<quoted> [^`]*+ (?: ``[^`]*+ )*+ )`
+    """,
+    re.VERBOSE,
+)
+_NUMBER_TAIL = re.compile(r"[\w.]*")
+
+_HINTS = {
+    "==": "equality is written =",
+    "<>": "inequality is written !=",
+    "&&": "a conjunction is written and",
+    "||": "a disjunction is written or",
+    "!": "a negation is written not",
+    '"': "strings are written in single quotes",
+}
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether an attribute's name can be written without backticks."""
+    return _PLAIN_NAME.fullmatch(name) is not None and name.lower() not in KEYWORDS
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The tokens of the text, ended by a token of kind `end`."""
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise _unreadable(text, position)
+        source = match.group()
+        kind = match.lastgroup
+        start, position = position, match.end()
+        if kind == "space":
+            continue
+        if kind == "name":
+            word = source.lower()
+            yield (Token("keyword", word, start, source) if word in KEYWORDS else Token("name", source, start, source))
+        elif kind == "quoted":
+            yield Token("name", match["quoted"].replace("``", "`"), start, source)
+        elif kind == "string":
+            yield Token("string", match["string"].replace("''", "'"), start, source)
+        elif kind == "number":
+            yield Token("number", _number(text, source, start), start, source)
+        elif kind == "symbol":
+            yield Token("symbol", source, start, source)
+        elif kind == "prev":
+            # Refused here rather than by the grammar, since it may be tried on either side of an operator.
+            raise FilterError("prev(...) is not available yet", start, text=text)
+        else:
+            raise FilterError(f"unexpected {quoted(source)}: {_HINTS[source]}", start, text=text)
+    yield Token("end", "", position, "")
+
+
+def _number(text: str, source: str, position: int) -> int | float:
+    tail = _NUMBER_TAIL.match(text, position + len(source))
+    if tail is not None and tail.group():
+        raise FilterError(f"malformed number {quoted(source + tail.group())}", position, text=text)
+    number: int | float
+    if source.lstrip("+-").isdecimal():
+        # Twenty digits are out of range already, and Python refuses to read thousands of them.
+        digits = source.lstrip("+-0")[:20] or "0"
+        number = -int(digits) if source.startswith("-") else int(digits)
+    else:
+        number = float(source)
+    problem = literal_problem(number)
+    if problem is not None:
+        raise FilterError(problem, position, text=text)
+    return number
+
+
+def _unreadable(text: str, position: int) -> FilterError:
+    first = text[position]
+    if first == "'":
+        message = "the string has no closing quote"
+    elif first == "`":
+        message = "the attribute name has no closing backtick"
+    else:
+        message = f"unexpected {quoted(first)}"
+    return FilterError(message, position, text=text)

@@ -1,0 +1,183 @@
+"""One FIFO link between two slices: a TCP connection that carries messages both ways.
+
+    handshake ──Hello of ours──▶ open ──any reason──▶ closed
+
+Invariants: no message is delivered before the peer's `Hello` was accepted; messages are delivered in the order they
+were sent; a link that is closed delivers and sends nothing. What was sent and not delivered when a link closes is
+lost; the retry loop of the connection points is what makes up for it.
+"""
+
+import asyncio
+import socket
+from typing import Any, Protocol, cast
+
+import structlog
+
+from braid.codec import (
+    HEARTBEAT,
+    FrameError,
+    FrameReader,
+    Hello,
+    decode_hello,
+    decode_messages,
+    encode_frames,
+    encode_hello,
+)
+from braid.config import Links
+from braid.messages import AnyMessage
+
+log = structlog.get_logger()
+
+_TRANSPORT_BUFFER_BYTES = 256 * 1024
+_CONGESTED_BYTES = 4 * 1024 * 1024  # upstream is no longer read while a link holds more than this
+
+
+class LinkOwner(Protocol):
+    """Whoever is told what happens on a link. Called on the event loop; must not block."""
+
+    def on_link_up(self, link: "Link") -> None: ...
+    def on_messages(self, link: "Link", messages: list[AnyMessage]) -> None: ...
+    def on_link_down(self, link: "Link", reason: str) -> None: ...
+    def on_congestion(self, link: "Link", congested: bool) -> None: ...
+
+
+class Link(asyncio.Protocol):
+    def __init__(self, owner: LinkOwner, hello: Hello, limits: Links) -> None:
+        self._owner = owner
+        self._hello = hello
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader(limits.frame_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        self._flush_scheduled = False
+        self._writable = True
+        self._reading_paused = False
+        self._heard_at = self._loop.time()
+        self._handshake_timer: asyncio.TimerHandle | None = None
+        self._congested = False
+        self._close_reason = ""
+        self.peer: Hello | None = None
+        self.remote = "?"
+        self.is_open = False
+
+    # Sending
+
+    def send(self, messages: list[Any]) -> None:
+        """Queues messages; everything queued in one turn of the event loop is one write."""
+        if not self.is_open:
+            return
+        for frame in encode_frames(messages, self._limits.frame_bytes_max):
+            self._unsent.append(frame)
+            self._unsent_bytes += len(frame)
+        if self._unsent_bytes > self._limits.buffer_bytes_max:
+            self.close(f"the peer does not read: {self._unsent_bytes} bytes wait for it")
+            return
+        if not self._flush_scheduled and self._writable:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+        if not self._congested and self._unsent_bytes > _CONGESTED_BYTES:
+            self._congested = True
+            self._owner.on_congestion(self, True)
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._unsent_bytes
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        if not self._unsent or self._transport is None or self._transport.is_closing():
+            return
+        data = self._unsent[0] if len(self._unsent) == 1 else b"".join(self._unsent)
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._transport.write(data)
+        if self._congested:
+            self._congested = False
+            self._owner.on_congestion(self, False)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._flush()
+
+    # Receiving
+
+    def pause_reading(self) -> None:
+        if self._transport is not None and not self._reading_paused:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and self._reading_paused:
+            self._reading_paused = False
+            self._heard_at = self._loop.time()
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = self._loop.time()
+        try:
+            bodies = self._reader.feed(data)
+            if self.peer is None and bodies:
+                self._accept(decode_hello(bodies.pop(0), self._hello.cluster))
+            messages: list[AnyMessage] = []
+            for body in bodies:
+                if body:
+                    messages += decode_messages(body)
+        except FrameError as error:
+            self.close(str(error))
+            return
+        if messages and self.is_open:
+            self._owner.on_messages(self, messages)
+
+    # Life
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_TRANSPORT_BUFFER_BYTES)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        address = transport.get_extra_info("peername")
+        self.remote = f"{address[0]}:{address[1]}" if address else "?"
+        transport.write(encode_hello(self._hello))
+        self._handshake_timer = self._loop.call_later(self._limits.handshake_s, self.close, "no handshake in time")
+
+    def _accept(self, peer: Hello) -> None:
+        self.peer = peer
+        self.is_open = True
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        self._owner.on_link_up(self)
+
+    def beat(self) -> None:
+        """Called every `heartbeat_s`: shows the peer that we live, and closes a link that fell silent."""
+        if self.is_open and self._transport is not None and not self._transport.is_closing():
+            silence_s = self._loop.time() - self._heard_at
+            if silence_s > self._limits.silence_s and not self._reading_paused:
+                self.close(f"nothing heard for {silence_s:.1f} s")
+            elif not self._unsent:
+                self._transport.write(HEARTBEAT)
+
+    def close(self, reason: str) -> None:
+        if not self._close_reason:
+            self._close_reason = reason
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        reason = self._close_reason or (str(exc) if exc else "closed by the peer")
+        self.is_open = False
+        if self._congested:
+            self._congested = False
+            self._owner.on_congestion(self, False)
+        self._owner.on_link_down(self, reason)

@@ -1,0 +1,179 @@
+"""Every message between slices, in the order of a publication's way.
+
+Each message is produced in one place and handled in one place:
+
+| message             | way                               | handler                   |
+|---------------------|-----------------------------------|---------------------------|
+| Publications        | connpoint → accesspoint           | `on_publications`         |
+| MatchRequest        | accesspoint → matcher             | `on_match_requests`       |
+| Partial             | matcher → exitpoint               | `on_partials`             |
+| Notifications       | exitpoint → connpoint             | `on_notifications`        |
+| Received            | connpoint → exitpoint             | `on_received`             |
+| Confirmed           | exitpoint → connpoint (origin)    | `on_confirmed`            |
+| Subscribe           | connpoint → accesspoint → matcher | `on_subscribe`            |
+| Unsubscribe         | connpoint → accesspoint → matcher | `on_unsubscribe`          |
+| FindSubscriptions   | connpoint → accesspoint → matcher | `on_find_subscriptions`   |
+| SubscriptionStored  | matcher → accesspoint → connpoint | `on_subscription_stored`  |
+| SubscriptionRemoved | matcher → accesspoint → connpoint | `on_subscription_removed` |
+| SubscriptionsFound  | matcher → accesspoint → connpoint | `on_subscriptions_found`  |
+| SubscriptionMoved   | accesspoint → connpoint           | `on_subscription_moved`   |
+
+What travels is the batch: publications that one publisher sent together are accepted, logged, sent, merged, ordered
+and confirmed together, so that nothing but matching and the client's frames costs anything per publication.
+
+A batch is known by (origin, sequence): the connection point incarnation that accepted it and a number that grows by
+one. `watermark` says that every sequence up to it is confirmed, so whoever sees it may forget them. `previous` is the
+latest batch of the same publisher that was unconfirmed when this one was sent, or 0.
+"""
+
+from typing import Any
+
+import msgspec
+
+from braid.subscription import SubscriptionRecord
+
+Hop = tuple[str, int, int]  # slice, nanoseconds since 1970 on arrival and on departure
+Match = tuple[int, list[str], bytes]  # place in the batch, ids of the subscriptions that matched, content
+
+
+class Message(msgspec.Struct, array_like=True, gc=False):
+    epoch: int
+
+
+class Publications(Message, tag=1):
+    origin: str
+    sequence: int
+    previous: int
+    watermark: int
+    publisher: int  # 64-bit hash of the publisher; one publisher's publications stay in order
+    contents: list[bytes]
+    hops: list[Hop] | None = None  # a list when the batch is traced
+
+
+class MatchRequest(Message, tag=2):
+    origin: str
+    sequence: int
+    previous: int
+    watermark: int
+    publisher: int
+    partials: int  # how many matchers were asked, so how many partials make the whole
+    contents: list[bytes]
+    hops: list[Hop] | None = None
+
+
+class Partial(Message, tag=3):
+    origin: str
+    sequence: int
+    previous: int
+    watermark: int
+    partials: int
+    matcher: str
+    matched: list[tuple[str, list[Match]]]  # by connection point
+    hops: list[Hop] | None = None
+
+
+class Notifications(Message, tag=4):
+    """All notifications of one batch for one connection point."""
+
+    origin: str
+    sequence: int
+    watermark: int
+    matches: list[Match]
+    hops: list[Hop] | None = None
+
+
+class Received(Message, tag=5):
+    """The connection point has these and will not need them again."""
+
+    origin: str
+    sequences: list[int]
+    traces: list[tuple[int, list[Hop]]] = []
+
+
+class Confirmed(Message, tag=6):
+    """Every connection point concerned has these: the origin may forget them."""
+
+    origin: str
+    sequences: list[int]
+    traces: list[tuple[int, list[Hop]]] = []
+
+
+class Subscribe(Message, tag=10):
+    """Also changes a subscription: the record replaces the one of the same id."""
+
+    ref: int
+    connpoint: str
+    record: SubscriptionRecord
+
+
+class Unsubscribe(Message, tag=11):
+    ref: int
+    connpoint: str
+    id: str
+
+
+class FindSubscriptions(Message, tag=12):
+    """Of one id, one subscriber or one home; the empty string is no condition. Answered in pages by id."""
+
+    ref: int
+    connpoint: str
+    id: str = ""
+    subscriber: str = ""
+    home: str = ""
+    after: str = ""
+    limit: int = 1000
+
+
+class SubscriptionStored(Message, tag=13):
+    ref: int
+    connpoint: str
+    id: str
+    moved_from: str = ""  # the home it had before, if another
+
+
+class SubscriptionRemoved(Message, tag=14):
+    ref: int
+    connpoint: str
+    id: str
+    existed: bool
+
+
+class SubscriptionsFound(Message, tag=15):
+    ref: int
+    connpoint: str
+    matcher: str
+    records: list[SubscriptionRecord]
+    cursor: str  # ask again with `after` set to it; empty when there is no more
+
+
+class SubscriptionMoved(Message, tag=16):
+    """Tells a connection point that another one delivers this subscription now."""
+
+    id: str
+
+
+AnyMessage = (
+    Publications
+    | MatchRequest
+    | Partial
+    | Notifications
+    | Received
+    | Confirmed
+    | Subscribe
+    | Unsubscribe
+    | FindSubscriptions
+    | SubscriptionStored
+    | SubscriptionRemoved
+    | SubscriptionsFound
+    | SubscriptionMoved
+)
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """The effect all cores share: these messages, in this order, to that slice.
+
+    Ordering duty: sends of one handler call to the same slice are written in the order they were returned.
+    """
+
+    to: str
+    messages: list[Any]

@@ -1,0 +1,43 @@
+"""Prometheus metrics of all layers. Counted per batch, never per message."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+
+MESSAGES = Counter("braid_messages_total", "Messages handled", ["layer", "message"])
+HANDLING_SECONDS = Histogram(
+    "braid_handling_seconds",
+    "Time a layer took for one batch of one kind of message",
+    ["layer", "message"],
+    buckets=_SECONDS,
+)
+BATCH_SIZE = Histogram("braid_batch_messages", "Messages handled as one batch", ["layer", "message"], buckets=_SIZES)
+MESSAGES_DROPPED = Counter(
+    "braid_messages_dropped_total", "Messages not handled; retries make up for them", ["layer", "reason"]
+)
+STALE = Gauge("braid_stale_epoch_messages", "Messages of another epoch, dropped since start", ["layer"])
+LINKS_LOST = Counter("braid_links_lost_total", "Links between slices that ended", ["layer"])
+LINK_UNSENT_BYTES = Gauge("braid_link_unsent_bytes", "Bytes queued on all links of the slice", ["layer"])
+BACKPRESSURE = Counter("braid_backpressure_total", "Times upstream links were no longer read", ["layer"])
+EPOCH = Gauge("braid_epoch", "Epoch of the configuration in force", ["layer"])
+LOOP_LAG_SECONDS = Gauge("braid_loop_lag_seconds", "How late the last tick of the event loop was", ["layer"])
+
+PUBLICATIONS_ACCEPTED = Counter("braid_publications_accepted_total", "Publications logged and acknowledged")
+PUBLICATIONS_REFUSED = Counter("braid_publications_refused_total", "Publications refused", ["reason"])
+PUBLICATIONS_AGAIN = Gauge("braid_publications_sent_again", "Publications sent again by the retry loop since start")
+WINDOW_PUBLICATIONS = Gauge("braid_window_publications", "Accepted and not yet confirmed")
+WINDOW_BYTES = Gauge("braid_window_bytes", "Bytes accepted and not yet confirmed")
+CONFIRM_SECONDS = Histogram(
+    "braid_confirm_seconds", "From acceptance to confirmation, one sample per batch", buckets=_SECONDS
+)
+NOTIFICATIONS_DELIVERED = Counter("braid_notifications_delivered_total", "Notifications put into outboxes")
+NOTIFICATIONS_DROPPED = Counter("braid_notifications_dropped_total", "Notifications lost by a subscriber", ["reason"])
+NOTIFICATIONS_REPEATED = Gauge("braid_notifications_repeated", "Notifications received again and dropped since start")
+SUBSCRIBERS_DISCONNECTED = Counter("braid_subscribers_disconnected_total", "Subscribers disconnected", ["reason"])
+OUTBOXES = Gauge("braid_outboxes", "Subscribers with an outbox")
+OUTBOX_BYTES = Gauge("braid_outbox_bytes", "Bytes held for all subscribers")
+
+SUBSCRIPTIONS = Gauge("braid_subscriptions", "Subscriptions held", ["layer"])
+GATHERS = Gauge("braid_gathers", "Publications being gathered or awaiting receipt")
+UNDELIVERABLE = Gauge("braid_undeliverable", "Notifications for connection points that are gone, since start")

@@ -1,0 +1,310 @@
+"""The shell that all four layers share: it registers the slice, keeps its links, and turns messages into handler calls.
+
+A layer's shell says which slices it links to and handles runs of messages of one kind; everything else is here.
+"""
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar
+
+import structlog
+import uvloop
+
+from braid import metrics
+from braid.codec import PROTOCOL, PROTOCOL_VERSION, Hello
+from braid.config import ConfigError, Settings, load
+from braid.coordination import Coordination
+from braid.coordination_events import (
+    ConfigurationChanged,
+    Event,
+    Registered,
+    RegistrationRefused,
+    SessionExpired,
+    SessionRestored,
+    SessionSuspended,
+    SlicesChanged,
+)
+from braid.http_server import HttpServer
+from braid.links import LinkPool
+from braid.logs import configure_logs
+from braid.messages import AnyMessage, Send
+from braid.probes import probes_app
+from braid.topology import Configuration, Layer, Registration
+from braid.version import VERSION
+
+log = structlog.get_logger()
+
+TICK_S = 0.1
+
+
+class Slice:
+    """One running process of a layer."""
+
+    layer: ClassVar[Layer]
+    pause_upstream: ClassVar[bool] = True  # backpressure: stop reading upstream while downstream is full
+    held_messages_max: ClassVar[int] = 20_000  # for a downstream slice that is being started again
+
+    def __init__(self, name: str, settings: Settings, http_port: int) -> None:
+        self.name = name
+        self.settings = settings
+        self.incarnation = time.time_ns() // 1_000_000
+        self.directory: Path = settings.cluster.data / name
+        self._http_port = http_port
+        self._slices: dict[str, Registration] = {}
+        self._configuration: Configuration | None = None
+        self._registered = False
+        self._stopping = asyncio.Event()
+        self._slices_known = asyncio.Event()
+        self.exit_code = 0
+        self.links = LinkPool(
+            self,
+            Hello(PROTOCOL, PROTOCOL_VERSION, settings.cluster.name, name, self.layer, self.incarnation),
+            settings.links,
+            pause_upstream=self.pause_upstream,
+            held_messages_max=self.held_messages_max,
+        )
+        self.coordination = Coordination(
+            settings.cluster.zookeeper, settings.cluster.name, settings.cluster.session_timeout_s, self._on_event
+        )
+
+    # What a layer fills in
+
+    async def open(self) -> None:
+        """Opens what the layer keeps on disk, before anybody can reach it."""
+
+    async def serve_http(self, host: str, port: int) -> int:
+        """Starts the layer's HTTP door and returns its port."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """The reverse of `open` and `serve_http`."""
+
+    def targets(self) -> list[str]:
+        """Names of the slices this one keeps links to."""
+        raise NotImplementedError
+
+    def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
+        """One run of messages of one kind, in order. The visible `match` of every layer."""
+        raise NotImplementedError
+
+    def on_configured(self, configuration: Configuration) -> None: ...
+    def on_slices(self, slices: dict[str, Registration]) -> None: ...
+    def on_registration(self, registered: bool) -> None: ...
+    def on_peer_up(self, peer: Hello) -> None: ...
+    def on_peer_down(self, peer: Hello) -> None: ...
+    def on_tick(self, now_s: float) -> None: ...
+
+    # Messages
+
+    def on_messages(self, peer: Hello, messages: list[AnyMessage]) -> None:
+        for kind, group in groupby(messages, type):
+            run = list(group)
+            name = kind.__name__
+            started = time.perf_counter()
+            self.handle(peer, kind, run)
+            handling, count, size = self._metrics_of(name)
+            handling.observe(time.perf_counter() - started)
+            count.inc(len(run))
+            size.observe(len(run))
+
+    def reject(self, peer: Hello, kind: type[AnyMessage]) -> None:
+        """A message that this layer never gets from an honest peer."""
+        log.error("a message this layer does not handle", peer=peer.name, message=kind.__name__)
+        metrics.MESSAGES_DROPPED.labels(self.layer, "not for this layer").inc()
+
+    def perform(self, sends: Sequence[Send]) -> None:
+        for send in sends:
+            self.links.send(send.to, send.messages)
+
+    def _metrics_of(self, message: str) -> tuple[Any, Any, Any]:
+        found = _METRICS.get(message)
+        if found is None:
+            found = _METRICS[message] = (
+                metrics.HANDLING_SECONDS.labels(self.layer, message),
+                metrics.MESSAGES.labels(self.layer, message),
+                metrics.BATCH_SIZE.labels(self.layer, message),
+            )
+        return found
+
+    # Coordination
+
+    def configuration(self) -> Configuration | None:
+        return self._configuration
+
+    def slices(self) -> list[Registration]:
+        return list(self._slices.values())
+
+    @property
+    def is_registered(self) -> bool:
+        return self._registered
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case SlicesChanged(slices):
+                self._slices = dict(slices)
+                self._slices_known.set()
+                self.on_slices(self._slices)
+                self._retarget()
+            case ConfigurationChanged(configuration) if configuration is not None:
+                self._configuration = configuration
+                metrics.EPOCH.labels(self.layer).set(configuration.epoch)
+                log.info("configured", epoch=configuration.epoch)
+                self.on_configured(configuration)
+                self._retarget()
+            case ConfigurationChanged():
+                log.info("waiting for a configuration")
+            case Registered():
+                log.info("registered")
+                self._registered = True
+                self.links.answer_again()
+                self.on_registration(True)
+                self._retarget()
+            case SessionExpired():
+                log.warning("the ZooKeeper session is lost; not answering until registered again")
+                self._registered = False
+                self.links.stop_answering("the slice lost its ZooKeeper session")
+                self.on_registration(False)
+            case SessionSuspended():
+                log.warning("ZooKeeper cannot be reached; going on under the configuration in force")
+            case SessionRestored():
+                log.info("ZooKeeper is reached again")
+            case RegistrationRefused():
+                log.error("the registration was refused", reason=str(event))
+                self.exit_code = 1
+                self._stopping.set()
+            case _:
+                log.debug("an event of no interest", coordination_event=type(event).__name__)
+
+    def _retarget(self) -> None:
+        if self._registered:
+            known = {name: self._slices[name].address for name in self.targets() if name in self._slices}
+            self.links.retarget(known)
+
+    # Life
+
+    def stop(self) -> None:
+        """Ends `run`."""
+        self._stopping.set()
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        stopping = asyncio.create_task(self._stopping.wait())
+        starting = asyncio.create_task(self._start())
+        try:
+            await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                await self._tick_until_stopped()
+        except Exception as error:
+            log.error("the slice cannot run", reason=str(error), kind=type(error).__name__)
+            self.exit_code = 1
+        finally:
+            starting.cancel()
+            stopping.cancel()
+            await asyncio.wait((starting, stopping))
+            await self._shut_down()
+        return self.exit_code
+
+    async def _start(self) -> None:
+        host = self.settings.cluster.host
+        self.directory.mkdir(parents=True, exist_ok=True)
+        await self.open()
+        port = await self.links.listen(host, 0)
+        http_host = self.settings.api.host if self.layer == "connpoint" else host
+        http_port = await self.serve_http(http_host, self._http_port)
+        await self.coordination.start()
+        # Whoever links to this slice may count on it to know the others: an exit point that knows no connection
+        # point would take every notification for undeliverable.
+        async with asyncio.timeout(self.settings.cluster.session_timeout_s):
+            await self._slices_known.wait()
+        registration = Registration(
+            self.name,
+            self.layer,
+            f"{host}:{port}",
+            f"{http_host}:{http_port}",
+            os.getpid(),
+            self.incarnation,
+            VERSION,
+        )
+        await self.coordination.register(registration)
+        gc.freeze()  # what was imported will not become garbage
+
+    async def _tick_until_stopped(self) -> None:
+        loop = asyncio.get_running_loop()
+        lag = metrics.LOOP_LAG_SECONDS.labels(self.layer)
+        while not self._stopping.is_set():
+            expected = loop.time() + TICK_S
+            await asyncio.sleep(TICK_S)
+            lag.set(max(0.0, loop.time() - expected))
+            self.on_tick(time.time())
+
+    async def _shut_down(self) -> None:
+        log.info("stopping")
+        await self.coordination.stop()
+        await self.close()
+        await self.links.close()
+        log.info("stopped")
+
+
+class ProbedSlice(Slice):
+    """A slice without a public interface: its HTTP door has probes and metrics only."""
+
+    _http: HttpServer | None = None
+
+    async def serve_http(self, host: str, port: int) -> int:
+        self._http = HttpServer(probes_app(self.not_ready), host, port)
+        return await self._http.start()
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.stop()
+
+    def not_ready(self) -> list[str]:
+        reasons = [] if self.is_registered else ["not registered with ZooKeeper"]
+        if self.configuration() is None:
+            reasons.append("no configuration yet")
+        return reasons + [f"no link to {name}" for name in self.targets() if not self.links.is_linked(name)]
+
+
+_METRICS: dict[str, tuple[Any, Any, Any]] = {}
+
+
+def main(layer: Layer, make: Callable[[str, Settings, int], Slice]) -> None:
+    """`python -m services.<layer>`"""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m services.{layer}",
+        description=f"One slice of the {layer} layer.",
+        epilog=f"example: python -m services.{layer} --name {layer}-1 --zookeeper 127.0.0.1:2181",
+    )
+    parser.add_argument("--name", default=f"{layer}-1", help="unique in the cluster; state is kept under this name")
+    parser.add_argument("--zookeeper", help="host:port,…")
+    parser.add_argument("--data", help="directory of all state")
+    parser.add_argument("--config", type=Path, help="TOML file")
+    parser.add_argument(
+        "--http-port", type=int, default=0, help="of the interface or the probes; 0 lets the system choose"
+    )
+    given = parser.parse_args()
+    cluster = {key: value for key in ("zookeeper", "data") if (value := getattr(given, key)) is not None}
+    try:
+        settings = load(given.config, {"cluster": cluster} if cluster else {}).settings
+    except ConfigError as error:
+        sys.exit(f"{parser.prog}: {error}")
+    if not settings.cluster.zookeeper:
+        sys.exit(f"{parser.prog}: which ZooKeeper? Give --zookeeper host:port, or start everything with ./dev up")
+    configure_logs(settings.logs, slice=given.name)
+    gc.set_threshold(50_000, 20, 50)  # messages live shortly and hold no cycles
+
+    async def run() -> int:
+        return await make(given.name, settings, given.http_port).run()
+
+    sys.exit(uvloop.run(run()))

@@ -1,0 +1,145 @@
+"""`python -m coordinator`: the async shell around the core. Any number may run; one of them leads."""
+
+import argparse
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import structlog
+
+from braid.config import ConfigError, Settings, load
+from braid.coordination import (
+    Coordination,
+    CoordinationUnavailable,
+    CorruptConfiguration,
+    Deposed,
+    Elected,
+    NotLeading,
+    SessionExpired,
+    SessionRestored,
+    SessionSuspended,
+    SlicesChanged,
+    StaleVersion,
+)
+from braid.coordination import Event as CoordinationEvent
+from braid.logs import configure_logs
+from coordinator.core import (
+    AttemptFailed,
+    ConfigurationRead,
+    ConfigurationWritten,
+    Coordinator,
+    Effect,
+    Event,
+    Inform,
+    ReadConfiguration,
+    Tick,
+    WriteConfiguration,
+)
+
+log = structlog.get_logger()
+
+TICK_S = 1.0
+
+
+class Shell:
+    """Feeds the core one event after the other and performs what it answers, in order."""
+
+    def __init__(self, settings: Settings) -> None:
+        cluster = settings.cluster
+        self._core = Coordinator(settings.slices)
+        # Bounded by its writers: one tick a second, an answer per effect, and coalesced changes.
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._coordination = Coordination(
+            cluster.zookeeper, cluster.name, cluster.session_timeout_s, self._on_coordination
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await self._coordination.start()
+        tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._work())]
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await self._coordination.lead()
+            await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*tasks, stopping):
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            await self._coordination.stop()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    def _on_coordination(self, event: CoordinationEvent) -> None:
+        match event:
+            case Elected() | Deposed() | SlicesChanged():
+                self._events.put_nowait(event)
+            case SessionSuspended() | SessionRestored() | SessionExpired():
+                log.info("zookeeper", event_kind=type(event).__name__)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._events.put_nowait(Tick())
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            event = await self._events.get()
+            for effect in self._core.on_event(event, loop.time()):
+                await self._perform(effect)
+
+    async def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Inform():
+                (log.warning if effect.warning else log.info)(effect.message, **effect.fields)
+            case ReadConfiguration() | WriteConfiguration():
+                try:
+                    self._events.put_nowait(await self._ask(effect))
+                except (CoordinationUnavailable, CorruptConfiguration, StaleVersion, NotLeading) as error:
+                    self._events.put_nowait(AttemptFailed(effect.attempt, str(error)))
+
+    async def _ask(self, effect: ReadConfiguration | WriteConfiguration) -> Event:
+        match effect:
+            case ReadConfiguration(attempt):
+                configuration, version = await self._coordination.read_configuration()
+                return ConfigurationRead(attempt, configuration, version)
+            case WriteConfiguration(attempt, configuration, expected_version):
+                await self._coordination.write_configuration(configuration, expected_version)
+                return ConfigurationWritten(attempt, configuration)
+
+
+async def serve(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await Shell(settings).run(stop)
+    log.info("stopped")
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m coordinator", description="coordinates one cluster")
+    parser.add_argument("--config", type=Path, help="TOML file with settings")
+    parser.add_argument("--zookeeper", help="host:port,… of ZooKeeper")
+    parser.add_argument("--data", type=Path, help="directory of all state on this machine")
+    arguments = parser.parse_args(argv)
+    given = {"zookeeper": arguments.zookeeper, "data": arguments.data}
+    overrides = {"cluster": {name: value for name, value in given.items() if value is not None}}
+    try:
+        settings = load(arguments.config, overrides).settings
+        if not settings.cluster.zookeeper:
+            raise ConfigError(
+                "no ZooKeeper is given: name one with --zookeeper host:port, "
+                "or start a whole cluster with the embedded one: python -m coordinator.launcher"
+            )
+        configure_logs(settings.logs, process="coordinator")
+        asyncio.run(serve(settings))
+    except (ConfigError, CoordinationUnavailable) as error:
+        print(f"coordinator: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

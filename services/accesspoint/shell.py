@@ -1,0 +1,47 @@
+"""The access point as a process."""
+
+import time
+from typing import Any
+
+from braid import messages, metrics
+from braid.codec import Hello
+from braid.config import Settings
+from braid.messages import AnyMessage
+from braid.slice import ProbedSlice
+from braid.topology import Configuration
+from services.accesspoint.core import AccessPointCore
+
+
+class AccessPoint(ProbedSlice):
+    layer = "accesspoint"
+
+    def __init__(self, name: str, settings: Settings, http_port: int) -> None:
+        super().__init__(name, settings, http_port)
+        self._core = AccessPointCore(name, time.time_ns)
+
+    def targets(self) -> list[str]:
+        configuration = self.configuration()
+        return [] if configuration is None else list(configuration.matchers)
+
+    def on_configured(self, configuration: Configuration) -> None:
+        self._core.on_configuration(configuration)
+
+    def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
+        if kind is messages.Publications:
+            self.perform(self._core.on_publications(run, time.time_ns()))
+            return
+        for message in run:
+            match message:
+                case messages.Subscribe():
+                    self.perform(self._core.on_subscribe(message))
+                case messages.Unsubscribe():
+                    self.perform(self._core.on_unsubscribe(message))
+                case messages.FindSubscriptions():
+                    self.perform(self._core.on_find_subscriptions(message))
+                case messages.SubscriptionStored() | messages.SubscriptionRemoved() | messages.SubscriptionsFound():
+                    self.perform(self._core.on_answer(message))
+                case _:
+                    self.reject(peer, kind)
+
+    def on_tick(self, now_s: float) -> None:
+        metrics.STALE.labels(self.layer).set(self._core.stale)

@@ -1,0 +1,91 @@
+"""What stands behind the door: the calls that REST, WebSocket and SSE make of the connection point.
+
+The HTTP modules know only this; the connection point's shell implements it.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import msgspec
+
+from braid.config import Settings
+from braid.content import Content
+from braid.messages import Hop
+from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
+from braid.topology import Configuration, Registration
+
+
+class Item(msgspec.Struct, frozen=True, gc=False):
+    """One notification in a subscriber's outbox, ready to be spliced into a frame."""
+
+    number: int
+    payload: bytes  # {"subscriptions":[…],"publication":{…}}
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Why the connection point ended an attachment."""
+
+    reason: str  # "replaced", "slow", "unavailable", "stopping"
+    detail: str
+
+
+class Attachment(Protocol):
+    """A live connection to one subscriber's outbox. A newer attachment of the same subscriber replaces it."""
+
+    subscriber: str
+    gap: str  # empty, or why notifications after the given Last-Event-ID are missing
+    closed: Closed | None
+
+    async def take(self, most: int) -> list[Item]:
+        """Waits for notifications; an empty list means that the attachment was closed (see `closed`)."""
+
+    def lost(self) -> int:
+        """How many notifications were dropped for it since the last time this was asked (policy drop-oldest)."""
+
+    def event_id(self, number: int) -> str:
+        """The Last-Event-ID that resumes after this item."""
+
+    def position(self) -> str:
+        """The Last-Event-ID that resumes after what was taken so far, also when nothing was."""
+
+    def detach(self) -> None:
+        """The connection is gone; the outbox lingers."""
+
+
+class Door(Protocol):
+    name: str
+    settings: Settings
+
+    def not_ready(self) -> list[str]:
+        """The reasons why this slice cannot serve now; empty when it can."""
+
+    async def publish(self, publisher: str, contents: list[Content], *, wait: bool, trace: bool = False) -> list[str]:
+        """Ids, once logged. With `wait` it waits for room (flow control), else raises `overloaded`.
+
+        `contents` are decoded but unchecked; nothing of the batch is accepted when one of it is wrong. Calls of one
+        publisher are accepted in the order they were made; a call that is cancelled while it waits is not accepted.
+        """
+
+    async def subscribe(self, given: Subscription, *, subscriber: str, temporary: bool) -> SubscriptionRecord:
+        """Returns when it is stored and routed to; raises `Problem`."""
+
+    async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord: ...
+
+    async def unsubscribe(self, id: str) -> None:
+        """Raises `not_found` for an unknown id."""
+
+    async def find(self, id: str) -> SubscriptionRecord:
+        """Raises `not_found` for an unknown id. Asks the matchers, so it sees subscriptions of all homes."""
+
+    def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
+        """All of one subscriber (all at all when empty), in pages."""
+
+    async def attach(self, subscriber: str, *, temporary: bool, last_event_id: str | None) -> Attachment:
+        """Makes this connection the one of that subscriber, and its subscriptions homed here."""
+
+    def trace_of(self, publication_id: str) -> list[Hop] | None:
+        """The hops of a recently traced publication; None while unknown, an empty list while under way."""
+
+    def slices(self) -> list[Registration]: ...
+
+    def configuration(self) -> Configuration | None: ...

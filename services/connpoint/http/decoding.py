@@ -1,0 +1,91 @@
+"""Turns what the JSON decoder complains about into problems that name the very field."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from braid import problems
+from braid.content import DECODE_ERRORS, Value, explain_decode_error
+from braid.problems import Problem
+
+_NAMED_FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(.*)`", re.DOTALL)
+_ATTRIBUTE = re.compile(r"(.*)\.attributes\[\.\.\.\]")
+_INDEX = re.compile(r"\$\[(\d+)\](.*)", re.DOTALL)
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+_decode_value = msgspec.json.Decoder(Value).decode
+_decode_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def explain(error: Exception, text: str, what: str = "the body") -> Problem:
+    """As `explain_decode_error`, but `$[3].attributes[...]` becomes `$[3].attributes.x`, and so on."""
+    problem = explain_decode_error(error, what)
+    field = problem.members.get("field")
+    if field is None:
+        return problem
+    if named := _NAMED_FIELD.match(problem.detail):
+        return moved(problem, f"{field}.{named[1]}")
+    if attribute := _ATTRIBUTE.fullmatch(field):
+        name = _wrong_attribute(text, attribute[1])
+        return problem if name is None else moved(problem, f"{attribute[1]}.attributes.{name}")
+    return problem
+
+
+def moved(problem: Problem, field: str, **members: Any) -> Problem:
+    """The same problem, found elsewhere."""
+    return Problem(
+        problem.status,
+        problem.kind,
+        problem.title,
+        problem.detail,
+        **{**problem.members, **members, "field": field},
+    )
+
+
+def split_index(field: str) -> tuple[int, str]:
+    """`$[3].attributes.x` → 3 and `.attributes.x`; a path without an index speaks of the first."""
+    indexed = _INDEX.fullmatch(field)
+    return (int(indexed[1]), indexed[2]) if indexed else (0, field.removeprefix("$"))
+
+
+def check_not_huge(text: str, batch_max: int, elements: type[Any], field: str, what: str = "the body") -> None:
+    """Refuses an oversized batch before millions of objects are made of it.
+
+    A publication has at least an opening brace and three characters with its comma, so most need no closer look.
+    `elements` is how to find the list: `list[Raw]`, or a structure that has it in `publications`.
+    """
+    if len(text) <= 3 * batch_max or text.count("{") <= batch_max:
+        return
+    try:
+        counted = msgspec.json.decode(text, type=elements)
+    except DECODE_ERRORS as error:
+        raise explain(error, text, what) from None
+    size = len(getattr(counted, "publications", counted))
+    if size > batch_max:
+        check_batch_size(size, batch_max, field)
+
+
+def check_batch_size(size: int, batch_max: int, field: str = "$") -> None:
+    if size > batch_max:
+        raise problems.limit_exceeded("limits.batch_publications_max", batch_max, size, field)
+    if not size:
+        raise problems.invalid(field, "expected at least one publication")
+
+
+def _wrong_attribute(text: str, path: str) -> str | None:
+    """The decoder does not say under which name the wrong value stood, so the way is walked once more."""
+    try:
+        raw: Any = text
+        for name, index in _STEP.findall(path):
+            raw = _decode_names(raw)[name] if name else _decode_elements(raw)[int(index)]
+        attributes = _decode_names(_decode_names(raw)["attributes"])
+    except (*DECODE_ERRORS, LookupError):
+        return None
+    for name, value in attributes.items():
+        try:
+            _decode_value(value)
+        except DECODE_ERRORS:
+            return name
+    return None

@@ -1,0 +1,162 @@
+"""`/v1/subscriptions`: standing queries over plain HTTP."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from braid import problems
+from braid.content import DECODE_ERRORS
+from braid.subscription import SubscriptionRecord, decode_subscription, decode_subscription_patch
+from services.connpoint.door import Door
+from services.connpoint.http import openapi
+from services.connpoint.http.bodies import BodyReader
+from services.connpoint.http.decoding import explain
+from services.connpoint.http.subscribers import check_subscriber, generated_subscriber
+
+LISTED_DEFAULT = 1_000
+LISTED_MAX = 10_000
+
+
+class SubscriptionShown(msgspec.Struct, rename={"from_": "from"}):
+    """A subscription as it is answered; what was not given is left out."""
+
+    id: str
+    subscriber: str
+    connpoint: str
+    created: str
+    filter: str | msgspec.UnsetType = msgspec.UNSET
+    from_: str | msgspec.UnsetType = msgspec.UNSET
+    until: str | msgspec.UnsetType = msgspec.UNSET
+    temporary: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class SubscriptionList(msgspec.Struct):
+    """`truncated` stands there, and is true, when there are more than the limit."""
+
+    subscriptions: list[SubscriptionShown]
+    truncated: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+def create_router(door: Door, bodies: BodyReader) -> APIRouter:
+    router = APIRouter(tags=["subscriptions"])
+
+    @router.post(
+        "/v1/subscriptions",
+        summary="Subscribe",
+        status_code=201,
+        response_class=Response,
+        responses=openapi.answers(
+            201,
+            "Stored, and every publication from now on finds it",
+            _SHOWN,
+            _EXAMPLE_SHOWN,
+            errors=(400, 413, 422, 501, 503),
+        ),
+        openapi_extra=openapi.json_body(openapi.reference("Subscription"), _EXAMPLE),
+    )
+    async def subscribe(request: Request) -> Response:
+        """Without `subscriber` one is made up; it is in the answer."""
+        text = await bodies.read_text(request)
+        try:
+            given = decode_subscription(text)
+        except DECODE_ERRORS as error:
+            raise explain(error, text) from None
+        check_subscriber(given.subscriber, door.settings.limits, "$.subscriber")
+        subscriber = given.subscriber or generated_subscriber()
+        record = await door.subscribe(given, subscriber=subscriber, temporary=False)
+        location = f"/v1/subscriptions/{quote(record.id, safe='')}"
+        return _shown(record, 201, {"Location": location})
+
+    @router.get(
+        "/v1/subscriptions",
+        summary="The subscriptions of one subscriber, or all",
+        response_class=Response,
+        responses=openapi.answers(
+            200,
+            "Up to `limit` of them",
+            openapi.reference("SubscriptionList"),
+            {"subscriptions": [_EXAMPLE_SHOWN]},
+            errors=(422, 503),
+        ),
+    )
+    async def find_by_subscriber(
+        subscriber: Annotated[str, Query(description="empty for all")] = "",
+        limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = LISTED_DEFAULT,
+    ) -> Response:
+        found: list[SubscriptionRecord] = []
+        async for page in door.find_by_subscriber(subscriber):
+            found += page
+            if len(found) > limit:
+                break
+        listed: dict[str, Any] = {"subscriptions": [record.public() for record in found[:limit]]}
+        if len(found) > limit:
+            listed["truncated"] = True
+        return Response(msgspec.json.encode(listed), media_type="application/json")
+
+    @router.get(
+        "/v1/subscriptions/{id}",
+        summary="One subscription",
+        response_class=Response,
+        responses=openapi.answers(200, "The subscription", _SHOWN, _EXAMPLE_SHOWN, errors=(404, 503)),
+    )
+    async def find(id: str) -> Response:
+        return _shown(await door.find(id))
+
+    @router.patch(
+        "/v1/subscriptions/{id}",
+        summary="Change the filter or the window; null removes a bound",
+        response_class=Response,
+        responses=openapi.answers(
+            200, "The subscription as it is now", _SHOWN, _EXAMPLE_SHOWN, errors=(400, 404, 422, 501, 503)
+        ),
+        openapi_extra=openapi.json_body(openapi.reference("SubscriptionPatch"), {"until": "+10m"}),
+    )
+    async def change(id: str, request: Request) -> Response:
+        text = await bodies.read_text(request)
+        try:
+            patch = decode_subscription_patch(text)
+        except DECODE_ERRORS as error:
+            raise explain(error, text) from None
+        return _shown(await door.change(id, patch))
+
+    @router.delete(
+        "/v1/subscriptions/{id}",
+        summary="Unsubscribe",
+        status_code=204,
+        response_class=Response,
+        responses=openapi.problem_answers(404, 503),
+    )
+    async def unsubscribe(id: str) -> Response:
+        await door.unsubscribe(id)
+        return Response(status_code=204)
+
+    @router.post(
+        "/v1/explain",
+        summary="Which subscriptions match a publication, and why others do not (not available in this version)",
+        status_code=501,
+        response_class=Response,
+        responses=openapi.problem_answers(501),
+    )
+    async def explain_match() -> Response:
+        raise problems.unsupported("$", "explaining matches is not available yet")
+
+    return router
+
+
+def _shown(record: SubscriptionRecord, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(record.public()), status, headers, "application/json")
+
+
+_SHOWN = openapi.reference("SubscriptionShown")
+_EXAMPLE = {"filter": "pollutant = 'NO2' and value > 40", "subscriber": "dashboard-7"}
+_EXAMPLE_SHOWN = {
+    "id": "connpoint-1.7",
+    "subscriber": "dashboard-7",
+    "connpoint": "connpoint-1",
+    "filter": "pollutant = 'NO2' and value > 40",
+    "created": "2026-05-01T12:00:00.000Z",
+}

@@ -1,0 +1,185 @@
+"""Accepting publications: checked, given ids, let into the window in order, logged, sent."""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from braid import metrics, problems
+from braid.config import Settings
+from braid.content import Content, check_content, finish_content
+from braid.messages import Confirmed, Hop, Send
+from braid.problems import Problem
+from braid.selector import hash64
+from services.connpoint.ingress import Batch, IngressCore
+from services.connpoint.ingress_log import IngressLog
+
+_TRACES_MAX = 1000
+_BATCH_MAX = 500  # a large request travels in parts of so many publications, so that others get their turn
+
+
+class _Checked(msgspec.Struct, eq=False):
+    """A batch that may enter the window as soon as there is room."""
+
+    publisher: int
+    ids: list[str]
+    contents: list[bytes]
+    size: int
+    hops: list[Hop] | None
+    logged: asyncio.Future[None]
+
+
+class Publishing:
+    def __init__(
+        self,
+        name: str,
+        core: IngressCore,
+        ingress_log: IngressLog,
+        settings: Settings,
+        perform: Callable[[list[Send]], None],
+    ) -> None:
+        self._name = name
+        self._core = core
+        self._log = ingress_log
+        self._settings = settings
+        self._perform = perform
+        self._waiting: deque[_Checked] = deque()
+        self._waiting_bytes = 0
+        self._id_prefix = core.origin.replace("connpoint-", "p").replace(".", "-")
+        self._ids_made = 0
+        self._publisher_hashes: OrderedDict[str, int] = OrderedDict()
+        self._traces: OrderedDict[str, list[Hop]] = OrderedDict()
+        self._traced: dict[tuple[str, int], list[str]] = {}
+
+    async def publish(self, publisher: str, contents: list[Content], *, wait: bool, trace: bool) -> list[str]:
+        hops: list[Hop] | None = [(self._name, time.time_ns(), 0)] if trace else None
+        encoded = self._check(contents)
+        ids = [content.id for content in contents]
+        logged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        batch = _Checked(self._hash_of(publisher), ids, encoded, sum(map(len, encoded)), hops, logged)
+        # Up to here nothing was awaited: batches enter the window in the order of the calls.
+        if not self._waiting and self._core.has_room(len(encoded), batch.size):
+            self._enter(batch)
+        else:
+            self._queue(batch, wait)
+        try:
+            await logged
+        except asyncio.CancelledError:
+            if batch in self._waiting:
+                self._waiting.remove(batch)
+                self._waiting_bytes -= batch.size
+                self._admit_waiting()
+            raise
+        metrics.PUBLICATIONS_ACCEPTED.inc(len(ids))
+        return ids
+
+    def on_confirmed(self, message: Confirmed) -> None:
+        forgotten = self._core.on_confirmed(message)
+        if forgotten:
+            metrics.CONFIRM_SECONDS.observe(max(0.0, time.time() - forgotten[0].accepted_s))
+            self._log.forget(forgotten)
+        for sequence, hops in message.traces:
+            for id in self._traced.pop((message.origin, sequence), ()):
+                if id in self._traces:
+                    self._traces[id] = hops
+        if self._waiting:
+            self._admit_waiting()
+
+    def trace_of(self, publication_id: str) -> list[Hop] | None:
+        return self._traces.get(publication_id)
+
+    def on_tick(self, now_s: float) -> None:
+        self._perform(self._core.on_tick(now_s))
+        self._log.flush()
+        metrics.WINDOW_PUBLICATIONS.set(self._core.window_publications)
+        metrics.WINDOW_BYTES.set(self._core.window_bytes)
+        metrics.PUBLICATIONS_AGAIN.set(self._core.sent_again)
+
+    def close(self) -> None:
+        """Whoever waits for room is told that there will be none."""
+        while self._waiting:
+            batch = self._waiting.popleft()
+            if not batch.logged.done():
+                batch.logged.set_exception(problems.unavailable("the connection point is stopping"))
+        self._waiting_bytes = 0
+
+    def _check(self, contents: list[Content]) -> list[bytes]:
+        limits = self._settings.limits
+        if len(contents) > limits.batch_publications_max:
+            raise problems.limit_exceeded("limits.batch_publications_max", limits.batch_publications_max, len(contents))
+        now = time.time()
+        encoded: list[bytes] = []
+        try:
+            for content in contents:
+                check_content(content, limits, now)
+                if not content.id:
+                    self._ids_made += 1
+                    content.id = f"{self._id_prefix}-{self._ids_made:x}"
+                encoded.append(finish_content(content, limits))
+        except Problem as problem:
+            if len(contents) > 1:
+                field = str(problem.members.get("field", "$"))
+                problem.members["field"] = field.replace("$", f"$[{len(encoded)}]", 1)
+            raise
+        return encoded
+
+    def _queue(self, batch: _Checked, wait: bool) -> None:
+        if not wait or self._waiting_bytes + batch.size > self._settings.ingress.window_bytes_max:
+            metrics.PUBLICATIONS_REFUSED.labels("overloaded").inc(len(batch.ids))
+            raise problems.overloaded(
+                f"{self._core.window_publications} publications wait for delivery; send this again in a moment"
+            )
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.size
+
+    def _admit_waiting(self) -> None:
+        """In the order of arrival: nobody overtakes a batch that waits."""
+        while self._waiting and self._core.has_room(len(self._waiting[0].ids), self._waiting[0].size):
+            batch = self._waiting.popleft()
+            self._waiting_bytes -= batch.size
+            self._enter(batch)
+
+    def _enter(self, checked: _Checked) -> None:
+        now = time.time()
+        contents = checked.contents
+        for start in range(0, len(contents), _BATCH_MAX):
+            part = contents[start : start + _BATCH_MAX]
+            batch = self._core.accept(checked.publisher, part, now, checked.hops)
+            if checked.hops is not None:
+                self._expect_traces(batch, checked.ids[start : start + _BATCH_MAX])
+            # The log answers in order, so the last part answers for all.
+            logged = checked.logged if start + _BATCH_MAX >= len(contents) else None
+            self._log.append(batch, partial(self._on_logged, batch, logged))
+
+    def _on_logged(self, batch: Batch, logged: "asyncio.Future[None] | None", failure: Exception | None) -> None:
+        if failure is None:
+            self._perform(self._core.on_logged(batch, time.time(), time.time_ns()))
+        else:
+            self._core.on_log_failed(batch)
+        if logged is not None and not logged.done():
+            if failure is None:
+                logged.set_result(None)
+            else:
+                logged.set_exception(problems.unavailable(f"the ingress log cannot be written: {failure}"))
+        if self._waiting:
+            self._admit_waiting()
+
+    def _hash_of(self, publisher: str) -> int:
+        found = self._publisher_hashes.get(publisher)
+        if found is None:
+            found = self._publisher_hashes[publisher] = hash64(publisher)
+            if len(self._publisher_hashes) > 10_000:
+                self._publisher_hashes.popitem(last=False)
+        return found
+
+    def _expect_traces(self, batch: Batch, ids: list[str]) -> None:
+        self._traced[batch.origin, batch.sequence] = ids
+        for id in ids:
+            self._traces[id] = []
+        while len(self._traces) > _TRACES_MAX:
+            self._traces.popitem(last=False)
+        while len(self._traced) > _TRACES_MAX:
+            del self._traced[next(iter(self._traced))]

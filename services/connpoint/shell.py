@@ -1,0 +1,194 @@
+"""The connection point as a process: the door to the outside, and both ends of a publication's way."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import structlog
+
+from braid import messages, metrics, problems
+from braid.codec import Hello
+from braid.config import Settings
+from braid.content import Content
+from braid.messages import AnyMessage, Hop
+from braid.slice import Slice
+from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
+from braid.topology import Configuration, Registration
+from services.connpoint.delivery import DeliveryCore
+from services.connpoint.door import Attachment
+from services.connpoint.http.app import create_app
+from services.connpoint.http.server import HttpServer
+from services.connpoint.ingress import IngressCore
+from services.connpoint.ingress_log import IngressLog
+from services.connpoint.publishing import Publishing
+from services.connpoint.streams import Streams
+from services.connpoint.subscribing import Subscribing
+
+log = structlog.get_logger()
+
+
+class ConnPoint(Slice):
+    layer = "connpoint"
+    pause_upstream = False  # nothing flows through: the window bounds what goes out, the outboxes what comes in
+
+    def __init__(self, name: str, settings: Settings, http_port: int) -> None:
+        super().__init__(name, settings, http_port)
+        self._ingress = IngressCore(f"{name}.{self.incarnation:x}", settings.ingress)
+        self._log = IngressLog(self.directory / "ingress", settings.ingress)
+        self._publishing = Publishing(name, self._ingress, self._log, settings, self.perform)
+        self._delivery = DeliveryCore(name, time.time_ns)
+        self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone)
+        self._subscribing = Subscribing(name, settings, self._delivery, self._streams, self.perform)
+        self._http: HttpServer | None = None
+        self._restored = False
+        self._restoring: asyncio.Task[None] | None = None
+        self._exitpoints_linked: set[str] = set()
+        self._path_incarnations: dict[str, int] = {}
+
+    # Life
+
+    async def open(self) -> None:
+        batches = await self._log.open()
+        self._ingress.on_recovered(batches, time.time())
+        log.info("recovered", unconfirmed=self._ingress.window_publications)
+
+    async def serve_http(self, host: str, port: int) -> int:
+        self._http = HttpServer(create_app(self), self.settings, host, port)
+        return await self._http.start()
+
+    async def close(self) -> None:
+        self._streams.close_all("stopping", "the connection point is stopping")
+        if self._restoring is not None:
+            self._restoring.cancel()
+        self._subscribing.close()
+        self._publishing.close()
+        if self._http is not None:
+            await self._http.stop()
+        await self._log.close()
+
+    # Cluster
+
+    def targets(self) -> list[str]:
+        configuration = self.configuration()
+        return [] if configuration is None else list(configuration.accesspoints)
+
+    def on_configured(self, configuration: Configuration) -> None:
+        self._ingress.on_configuration(configuration, time.time())
+        self._subscribing.on_configuration(configuration)
+
+    def on_slices(self, slices: dict[str, Registration]) -> None:
+        """A slice of the path that was started again may have lost what was under way."""
+        path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
+        if any(self._path_incarnations.get(name, incarnation) != incarnation for name, incarnation in path.items()):
+            self._ingress.on_slice_returned(time.time())
+        self._path_incarnations.update(path)
+
+    def on_registration(self, registered: bool) -> None:
+        if not registered:
+            self._streams.close_all("unavailable", "the connection point lost its place in the cluster")
+            self._streams.forget_all()
+
+    def on_peer_up(self, peer: Hello) -> None:
+        if peer.layer == "exitpoint":
+            self._exitpoints_linked.add(peer.name)
+        if peer.layer == "accesspoint" and not self._restored and self._restoring is None:
+            self._restoring = asyncio.create_task(self._restore())
+
+    def on_peer_down(self, peer: Hello) -> None:
+        self._exitpoints_linked.discard(peer.name)
+
+    async def _restore(self) -> None:
+        while not self._restored:
+            try:
+                restored = await self._subscribing.restore()
+            except problems.Problem as problem:
+                log.warning("the subscriptions of this connection point are not known yet", reason=problem.detail)
+            else:
+                self._restored = True
+                log.info("restored", subscriptions=restored)
+
+    def not_ready(self) -> list[str]:
+        reasons = [] if self.is_registered else ["not registered with ZooKeeper"]
+        configuration = self.configuration()
+        if configuration is None:
+            return [*reasons, "no configuration yet"]
+        reasons += [f"no link to {name}" for name in configuration.accesspoints if not self.links.is_linked(name)]
+        reasons += [f"no link from {name}" for name in configuration.exitpoints if name not in self._exitpoints_linked]
+        if not self._restored:
+            reasons.append("subscriptions are being restored")
+        return reasons
+
+    # Messages
+
+    def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
+        if kind is messages.Notifications:
+            payloads, receipts = self._delivery.on_notifications(peer.name, run, time.time_ns())
+            self._streams.deliver(payloads, asyncio.get_running_loop().time())
+            self.perform(receipts)
+            return
+        for message in run:
+            match message:
+                case messages.Confirmed():
+                    self._publishing.on_confirmed(message)
+                case messages.SubscriptionStored():
+                    self._subscribing.on_subscription_stored(message)
+                case messages.SubscriptionRemoved():
+                    self._subscribing.on_subscription_removed(message)
+                case messages.SubscriptionsFound():
+                    self._subscribing.on_subscriptions_found(message)
+                case messages.SubscriptionMoved():
+                    self._subscribing.on_subscription_moved(message)
+                case _:
+                    self.reject(peer, kind)
+
+    def on_tick(self, now_s: float) -> None:
+        self._publishing.on_tick(now_s)
+        self._streams.on_tick(asyncio.get_running_loop().time())
+        self._subscribing.on_tick()
+        metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
+
+    # The door
+
+    async def publish(self, publisher: str, contents: list[Content], *, wait: bool, trace: bool = False) -> list[str]:
+        self._check_registered()
+        return await self._publishing.publish(publisher, contents, wait=wait, trace=trace)
+
+    async def subscribe(self, given: Subscription, *, subscriber: str, temporary: bool) -> SubscriptionRecord:
+        self._check_ready()
+        return await self._subscribing.subscribe(given, subscriber=subscriber, temporary=temporary)
+
+    async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
+        return await self._subscribing.change(id, patch)
+
+    async def unsubscribe(self, id: str) -> None:
+        await self._subscribing.unsubscribe(id)
+
+    async def find(self, id: str) -> SubscriptionRecord:
+        return await self._subscribing.find(id)
+
+    def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
+        return self._subscribing.find_all(subscriber=subscriber)
+
+    async def attach(self, subscriber: str, *, temporary: bool, last_event_id: str | None) -> Attachment:
+        self._check_ready()
+        attachment = self._streams.attach(subscriber, temporary, last_event_id, asyncio.get_running_loop().time())
+        if not subscriber.startswith("~"):  # a name made here a moment ago has nothing elsewhere
+            await self._subscribing.bring_home(subscriber)
+        return attachment
+
+    def trace_of(self, publication_id: str) -> list[Hop] | None:
+        return self._publishing.trace_of(publication_id)
+
+    def _on_subscriber_gone(self, subscriber: str) -> None:
+        self._subscribing.on_subscriber_gone(subscriber)
+
+    def _check_registered(self) -> None:
+        """A publication is logged here whatever the others do, but only while this slice is part of the cluster."""
+        if not self.is_registered:
+            raise problems.unavailable("this connection point is not registered with ZooKeeper")
+
+    def _check_ready(self) -> None:
+        reasons = self.not_ready()
+        if reasons:
+            raise problems.unavailable("; ".join(reasons))

@@ -1,0 +1,250 @@
+"""Subscriptions as the connection point sees them: it asks the matchers, which alone keep them, and routes deliveries.
+
+Every question is repeated until it is answered or its time is up; matchers answer the same question the same way.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from braid import metrics, problems
+from braid.config import Settings
+from braid.messages import (
+    FindSubscriptions,
+    Send,
+    Subscribe,
+    SubscriptionMoved,
+    SubscriptionRemoved,
+    SubscriptionsFound,
+    SubscriptionStored,
+    Unsubscribe,
+)
+from braid.selector import BroadcastSelector, hash64
+from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord, apply_patch, check_subscription
+from braid.topology import Configuration
+from services.connpoint.delivery import DeliveryCore
+from services.connpoint.streams import Streams
+
+log = structlog.get_logger()
+
+_ASK_AGAIN_S = 1.0
+_QUESTIONS_MAX = 50_000
+_PAGE = 1000
+_GONE_AT_ONCE = 100
+
+
+class _Question(msgspec.Struct, eq=False):
+    answers: dict[str, Any]  # by matcher, so that a repeated answer counts once
+    expected: int
+    answered: asyncio.Future[None]
+
+
+class Subscribing:
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        delivery: DeliveryCore,
+        streams: Streams,
+        perform: Callable[[list[Send]], None],
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._delivery = delivery
+        self._streams = streams
+        self._perform = perform
+        self._selector: BroadcastSelector | None = None
+        self._questions: dict[int, _Question] = {}
+        self._last_ref = 0
+        self._by_subscriber: dict[str, set[str]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._ending_slots = asyncio.Semaphore(_GONE_AT_ONCE)
+
+    # The calls of the door
+
+    async def subscribe(self, given: Subscription, *, subscriber: str, temporary: bool) -> SubscriptionRecord:
+        limit = self._settings.limits.subscriptions_per_connpoint_max
+        if len(self._delivery.subscribers) >= limit:
+            raise problems.limit_exceeded("limits.subscriptions_per_connpoint_max", limit, None)
+        record = check_subscription(
+            given,
+            self._settings.limits,
+            time.time(),
+            id=f"s-{secrets.token_hex(10)}",
+            subscriber=subscriber,
+            home=self._name,
+            temporary=temporary,
+        )
+        try:
+            await self._store(record)
+        except BaseException:
+            # The caller was told that it failed, so it must not exist; a matcher may have stored it nevertheless.
+            self._unroute(record.id)
+            self._end_later([record.id])
+            raise
+        return record
+
+    async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
+        record = apply_patch(await self.find(id), patch, self._settings.limits, time.time())
+        await self._ask(hash64(id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
+        return record
+
+    async def unsubscribe(self, id: str) -> None:
+        answers = await self._ask(hash64(id), lambda epoch, ref: Unsubscribe(epoch, ref, self._name, id))
+        known = self._unroute(id)
+        if not known and not answers[0].existed:
+            raise problems.not_found("subscription", id)
+
+    async def find(self, id: str) -> SubscriptionRecord:
+        answers = await self._ask(hash64(id), lambda epoch, ref: FindSubscriptions(epoch, ref, self._name, id=id))
+        if not answers[0].records:
+            raise problems.not_found("subscription", id)
+        record: SubscriptionRecord = answers[0].records[0]
+        return record
+
+    async def find_all(self, subscriber: str = "", home: str = "") -> AsyncIterator[list[SubscriptionRecord]]:
+        """Pages in the order of ids, merged from all matchers."""
+        after = ""
+        while True:
+            asked = after
+            answers: list[SubscriptionsFound] = await self._ask(
+                hash64(subscriber),
+                lambda epoch, ref, asked=asked: FindSubscriptions(  # type: ignore[misc]  # mypy: a lambda's default
+                    epoch, ref, self._name, subscriber=subscriber, home=home, after=asked, limit=_PAGE
+                ),
+                everywhere=True,
+            )
+            cursors = [answer.cursor for answer in answers if answer.cursor]
+            after = min(cursors, default="")
+            # Beyond the smallest cursor some matcher may still have records in between.
+            page = [r for answer in answers for r in answer.records if not after or r.id <= after]
+            yield sorted(page, key=lambda record: record.id)
+            if not after:
+                return
+
+    # Homes
+
+    async def restore(self) -> int:
+        """Learns after a start which subscriptions this connection point delivers."""
+        loop = asyncio.get_running_loop()
+        restored = 0
+        async for page in self.find_all(home=self._name):
+            for record in page:
+                self._route(record.id, record.subscriber)
+                self._streams.expect(record.subscriber, record.temporary, loop.time(), dormant=not record.temporary)
+            restored += len(page)
+        return restored
+
+    async def bring_home(self, subscriber: str) -> None:
+        """Its connection is here now, so its subscriptions are delivered here."""
+        async for page in self.find_all(subscriber=subscriber):
+            for record in page:
+                if record.home != self._name:
+                    await self._store(msgspec.structs.replace(record, home=self._name))
+
+    def on_subscriber_gone(self, subscriber: str) -> None:
+        """A temporary subscriber stayed away: its subscriptions end."""
+        ids = list(self._by_subscriber.get(subscriber, ()))
+        for id in ids:
+            self._unroute(id)
+        self._end_later(ids)
+
+    def _end_later(self, ids: list[str]) -> None:
+        async def end() -> None:
+            for id in ids:
+                async with self._ending_slots:
+                    try:
+                        await self._ask(hash64(id), lambda epoch, ref, id=id: Unsubscribe(epoch, ref, self._name, id))  # type: ignore[misc]  # mypy: a lambda's default
+                    except problems.Problem as problem:
+                        log.warning("a subscription could not be ended", subscription=id, reason=problem.detail)
+
+        if ids:
+            task = asyncio.get_running_loop().create_task(end())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    # Answers
+
+    def on_configuration(self, configuration: Configuration) -> None:
+        self._selector = BroadcastSelector(configuration)
+
+    def on_subscription_stored(self, message: SubscriptionStored) -> None:
+        self._on_answer(message.ref, "", message)
+
+    def on_subscription_removed(self, message: SubscriptionRemoved) -> None:
+        self._on_answer(message.ref, "", message)
+
+    def on_subscriptions_found(self, message: SubscriptionsFound) -> None:
+        self._on_answer(message.ref, message.matcher, message)
+
+    def on_subscription_moved(self, message: SubscriptionMoved) -> None:
+        self._unroute(message.id)
+
+    def on_tick(self) -> None:
+        metrics.SUBSCRIPTIONS.labels("connpoint").set(len(self._delivery.subscribers))
+
+    def close(self) -> None:
+        for task in self._ending:
+            task.cancel()
+        for question in self._questions.values():
+            if not question.answered.done():
+                question.answered.set_exception(problems.unavailable("the connection point is stopping"))
+
+    async def _store(self, record: SubscriptionRecord) -> None:
+        # Routed before it is stored: the first notification may be here before the acknowledgement.
+        self._route(record.id, record.subscriber)
+        self._streams.expect(record.subscriber, record.temporary, asyncio.get_running_loop().time())
+        await self._ask(hash64(record.id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
+
+    async def _ask(self, key: int, make: Callable[[int, int], Any], *, everywhere: bool = False) -> list[Any]:
+        """Sends a question to the matchers until all of them have answered."""
+        if len(self._questions) >= _QUESTIONS_MAX:
+            raise problems.overloaded("too many subscription calls are under way")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._settings.api.request_timeout_s
+        self._last_ref += 1
+        ref = self._last_ref
+        question = self._questions[ref] = _Question({}, 1, loop.create_future())
+        try:
+            while True:
+                selector = self._selector
+                if selector is not None:
+                    question.expected = len(selector.matchers) if everywhere else 1
+                    self._perform([Send(selector.accesspoint_of(key), [make(selector.epoch, ref)])])
+                left_s = deadline - loop.time()
+                if left_s <= 0:
+                    raise problems.unavailable("the matchers did not answer in time (api.request_timeout_s)")
+                done, _ = await asyncio.wait([question.answered], timeout=min(_ASK_AGAIN_S, left_s))
+                if done:
+                    question.answered.result()
+                    return list(question.answers.values())
+        finally:
+            del self._questions[ref]
+
+    def _on_answer(self, ref: int, matcher: str, answer: Any) -> None:
+        question = self._questions.get(ref)
+        if question is None:
+            return
+        question.answers[matcher] = answer
+        if len(question.answers) >= question.expected and not question.answered.done():
+            question.answered.set_result(None)
+
+    def _route(self, id: str, subscriber: str) -> None:
+        self._delivery.subscribers[id] = subscriber
+        self._by_subscriber.setdefault(subscriber, set()).add(id)
+
+    def _unroute(self, id: str) -> bool:
+        subscriber = self._delivery.subscribers.pop(id, None)
+        if subscriber is None:
+            return False
+        own = self._by_subscriber[subscriber]
+        own.discard(id)
+        if not own:
+            del self._by_subscriber[subscriber]
+            self._streams.let_go(subscriber)
+        return True

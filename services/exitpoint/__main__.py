@@ -1,0 +1,4 @@
+from braid.slice import main
+from services.exitpoint.shell import ExitPoint
+
+main("exitpoint", ExitPoint)

@@ -1,0 +1,274 @@
+"""The exit point: collects the partials of each batch, merges them, and sees to it that they arrive.
+
+A batch's way here, per (origin, sequence):
+
+    gathering ──all partials──▶ held ──its publisher's previous one released──▶ released ──all received──▶ done
+
+Invariants:
+- Notifications of one publisher are released in the order it published, although partials complete in any order:
+  a batch whose `previous` is neither released nor below the watermark is held.
+- A batch is confirmed to its origin once, and only when every connection point concerned has received it
+  or is gone; a repetition of a done one is answered with the confirmation again and delivered to nobody.
+- Memory is bounded by the windows of the origins: `done` is pruned by the watermark that every message carries.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from braid.messages import Confirmed, Hop, Match, Notifications, Partial, Received, Send
+from braid.seen import SeenSequences
+
+
+class Gather(msgspec.Struct):
+    """One batch on its way through this exit point."""
+
+    epoch: int
+    previous: int
+    partials: int
+    since_s: float
+    state: Literal["gathering", "held", "released"] = "gathering"
+    heard: set[str] = msgspec.field(default_factory=set)  # matchers whose partial is in
+    matched: dict[str, list[Match]] = msgspec.field(default_factory=dict)  # by connection point
+    awaiting: set[str] = msgspec.field(default_factory=set)  # connection points that have not received it yet
+    hops: list[Hop] | None = None
+
+
+class Origin:
+    """What is known of one incarnation of a connection point that accepts publications."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.connpoint = name.rpartition(".")[0]
+        self.gathers: dict[int, Gather] = {}
+        self.done = SeenSequences()
+        self.successors: dict[int, list[int]] = {}  # held batches by the one they wait for
+        self.heard_s = 0.0
+
+
+class ExitPointCore:
+    def __init__(self, name: str, clock_ns: Callable[[], int], gathers_max: int, gather_s_max: float) -> None:
+        self._name = name
+        self._clock_ns = clock_ns  # only stamps the hops of traced publications
+        self._gathers_max = gathers_max
+        self._gather_s_max = gather_s_max
+        self._origins: dict[str, Origin] = {}
+        self._connpoints: dict[str, int] = {}  # registered connection points and their incarnation
+        self.gathers = 0
+        self.dropped = 0
+        self.undeliverable = 0
+        self.stale = 0
+        self._outgoing: dict[str, list[Notifications]] = {}
+        self._confirmed: dict[str, Confirmed] = {}
+
+    # Data
+
+    def on_partials(self, batch: list[Partial], now_s: float, arrived_ns: int) -> list[Send]:
+        for partial in batch:
+            origin = self._origins.get(partial.origin)
+            if origin is None:
+                origin = self._origins[partial.origin] = Origin(partial.origin)
+            origin.heard_s = now_s
+            if partial.watermark > origin.done.watermark:
+                self._advance(origin, partial.watermark)
+            self._on_partial(origin, partial, now_s, arrived_ns)
+        return self._effects()
+
+    def _on_partial(self, origin: Origin, partial: Partial, now_s: float, arrived_ns: int) -> None:
+        sequence = partial.sequence
+        if sequence in origin.done:
+            self._confirm(origin, sequence, None)
+            return
+        gather = origin.gathers.get(sequence)
+        if gather is None or (gather.state == "gathering" and partial.epoch > gather.epoch):
+            if gather is None:
+                if self.gathers >= self._gathers_max:
+                    self.dropped += 1
+                    return
+                self.gathers += 1
+            gather = Gather(partial.epoch, partial.previous, partial.partials, now_s)
+            origin.gathers[sequence] = gather
+        elif partial.epoch < gather.epoch:
+            self.stale += 1
+            return
+        if gather.state == "released":
+            return
+        # Sent again, it may no longer have to wait: what came before has been confirmed meanwhile.
+        gather.previous = min(gather.previous, partial.previous)
+        if partial.matcher not in gather.heard:
+            gather.heard.add(partial.matcher)
+            for connpoint, matches in partial.matched:
+                merged = gather.matched.get(connpoint)
+                gather.matched[connpoint] = matches if merged is None else _merge(merged, matches)
+            if partial.hops is not None:
+                gather.hops = [*partial.hops, (self._name, arrived_ns, 0)]
+        if len(gather.heard) >= gather.partials:
+            self._release_in_order(origin, sequence, gather)
+
+    def on_received(self, connpoint: str, batch: list[Received]) -> list[Send]:
+        for received in batch:
+            origin = self._origins.get(received.origin)
+            if origin is None:
+                continue
+            traces = dict(received.traces)
+            for sequence in received.sequences:
+                gather = origin.gathers.get(sequence)
+                if gather is not None and connpoint in gather.awaiting:
+                    if sequence in traces:
+                        gather.hops = traces[sequence]
+                    gather.awaiting.discard(connpoint)
+                    if not gather.awaiting:
+                        self._finish(origin, sequence, gather)
+        return self._effects()
+
+    # Connection points come and go
+
+    def on_connpoints(self, registered: dict[str, int]) -> list[Send]:
+        """The registered connection points by name, with their incarnation."""
+        for name, incarnation in list(self._connpoints.items()):
+            if registered.get(name) != incarnation:
+                self._forget(name)
+        self._connpoints = dict(registered)
+        return self._effects()
+
+    def on_connpoint_up(self, connpoint: str, incarnation: int) -> list[Send]:
+        """A link is there, perhaps again: what the same incarnation has not received is sent once more."""
+        known = self._connpoints.get(connpoint)
+        if known is not None and known < incarnation:
+            self._forget(connpoint)
+        self._connpoints[connpoint] = max(incarnation, known or 0)
+        for origin in self._origins.values():
+            for sequence in sorted(origin.gathers):
+                gather = origin.gathers[sequence]
+                if connpoint in gather.awaiting:
+                    self._notify(origin, sequence, gather, connpoint)
+        return self._effects()
+
+    def _forget(self, connpoint: str) -> None:
+        """Its subscribers are gone with it, so nobody waits for these any more."""
+        for origin in self._origins.values():
+            for sequence, gather in list(origin.gathers.items()):
+                if connpoint in gather.awaiting:
+                    self.undeliverable += 1
+                    gather.awaiting.discard(connpoint)
+                    if not gather.awaiting:
+                        self._finish(origin, sequence, gather)
+
+    def on_tick(self, now_s: float) -> list[Send]:
+        """Lets go of what nobody will complete: an origin that lives would have sent it again."""
+        before_s = now_s - self._gather_s_max
+        for name, origin in list(self._origins.items()):
+            if origin.heard_s >= before_s:
+                continue
+            for sequence, gather in list(origin.gathers.items()):
+                if gather.state != "released" and gather.since_s < before_s:
+                    del origin.gathers[sequence]
+                    self.gathers -= 1
+                    self.dropped += 1
+            if not origin.gathers and origin.connpoint not in self._connpoints:
+                del self._origins[name]
+        return self._effects()
+
+    # Order
+
+    def _release_in_order(self, origin: Origin, sequence: int, gather: Gather) -> None:
+        if self._must_wait(origin, gather.previous):
+            if gather.state == "gathering":
+                gather.state = "held"
+            waiting = origin.successors.setdefault(gather.previous, [])
+            if sequence not in waiting:
+                waiting.append(sequence)
+            return
+        self._release(origin, sequence, gather)
+
+    def _must_wait(self, origin: Origin, previous: int) -> bool:
+        if previous == 0 or previous in origin.done:
+            return False
+        before = origin.gathers.get(previous)
+        return before is None or before.state != "released"
+
+    def _release(self, origin: Origin, sequence: int, gather: Gather) -> None:
+        """Sends it to every connection point concerned, then whatever waited for it."""
+        ready = [(sequence, gather)]
+        while ready:
+            sequence, gather = ready.pop()
+            gather.state = "released"
+            for connpoint in gather.matched:
+                if connpoint in self._connpoints:
+                    gather.awaiting.add(connpoint)
+                    self._notify(origin, sequence, gather, connpoint)
+                else:
+                    self.undeliverable += 1
+            if not gather.awaiting:
+                self._finish(origin, sequence, gather)
+            ready += self._successors(origin, sequence)
+
+    def _successors(self, origin: Origin, sequence: int) -> list[tuple[int, Gather]]:
+        waiting = [(after, origin.gathers.get(after)) for after in origin.successors.pop(sequence, ())]
+        return [(after, gather) for after, gather in waiting if gather is not None and gather.state == "held"]
+
+    def _advance(self, origin: Origin, watermark: int) -> None:
+        origin.done.advance(watermark)
+        for previous in [previous for previous in origin.successors if previous <= watermark]:
+            for sequence, gather in self._successors(origin, previous):
+                self._release(origin, sequence, gather)
+        # Confirmed through another exit point. They are the oldest, so a look at the first one is enough.
+        while origin.gathers and (oldest := next(iter(origin.gathers))) <= watermark:
+            del origin.gathers[oldest]
+            self.gathers -= 1
+
+    # Effects
+
+    def _notify(self, origin: Origin, sequence: int, gather: Gather, connpoint: str) -> None:
+        hops = gather.hops
+        if hops is not None and hops[-1][2] == 0:
+            hops = [*hops[:-1], (self._name, hops[-1][1], self._clock_ns())]
+            gather.hops = hops
+        notification = Notifications(
+            gather.epoch,
+            origin.name,
+            sequence,
+            origin.done.watermark,
+            gather.matched[connpoint],
+            hops,
+        )
+        outgoing = self._outgoing.get(connpoint)
+        if outgoing is None:
+            self._outgoing[connpoint] = [notification]
+        else:
+            outgoing.append(notification)
+
+    def _finish(self, origin: Origin, sequence: int, gather: Gather) -> None:
+        del origin.gathers[sequence]
+        self.gathers -= 1
+        origin.done.add(sequence)
+        self._confirm(origin, sequence, gather)
+
+    def _confirm(self, origin: Origin, sequence: int, gather: Gather | None) -> None:
+        confirmed = self._confirmed.get(origin.name)
+        if confirmed is None:
+            epoch = gather.epoch if gather is not None else 0
+            confirmed = self._confirmed[origin.name] = Confirmed(epoch, origin.name, [], [])
+        confirmed.sequences.append(sequence)
+        if gather is not None and gather.hops is not None:
+            last = gather.hops[-1]
+            hops = gather.hops if last[2] else [*gather.hops[:-1], (last[0], last[1], self._clock_ns())]
+            confirmed.traces.append((sequence, hops))
+
+    def _effects(self) -> list[Send]:
+        """Everything the handler gave rise to, one send for each connection point."""
+        sends = [Send(connpoint, messages) for connpoint, messages in self._outgoing.items()]
+        sends += [Send(self._origins[name].connpoint, [c]) for name, c in self._confirmed.items()]
+        self._outgoing = {}
+        self._confirmed = {}
+        return sends
+
+
+def _merge(left: list[Match], right: list[Match]) -> list[Match]:
+    """The matches of two matchers, in the order of the batch; ids of the same publication come together."""
+    by_place = {place: (place, ids, content) for place, ids, content in left}
+    for place, ids, content in right:
+        known = by_place.get(place)
+        by_place[place] = (place, ids if known is None else [*known[1], *ids], content)
+    return [by_place[place] for place in sorted(by_place)]

@@ -1,0 +1,50 @@
+"""The exit point as a process."""
+
+import time
+from typing import Any
+
+from braid import messages, metrics
+from braid.codec import Hello
+from braid.config import Settings
+from braid.messages import AnyMessage
+from braid.slice import ProbedSlice
+from braid.topology import Registration
+from services.exitpoint.core import ExitPointCore
+
+
+class ExitPoint(ProbedSlice):
+    layer = "exitpoint"
+    # What a connection point has not received is remembered by the core, and bounded by the windows of the origins:
+    # a connection point that does not read delays nobody else.
+    pause_upstream = False
+    held_messages_max = 0
+
+    def __init__(self, name: str, settings: Settings, http_port: int) -> None:
+        super().__init__(name, settings, http_port)
+        limits = settings.exitpoint
+        self._core = ExitPointCore(name, time.time_ns, limits.gathers_max, limits.gather_s_max)
+
+    def targets(self) -> list[str]:
+        return [registration.name for registration in self.slices() if registration.layer == "connpoint"]
+
+    def on_slices(self, slices: dict[str, Registration]) -> None:
+        connpoints = {name: r.incarnation for name, r in slices.items() if r.layer == "connpoint"}
+        self.perform(self._core.on_connpoints(connpoints))
+
+    def on_peer_up(self, peer: Hello) -> None:
+        if peer.layer == "connpoint":
+            self.perform(self._core.on_connpoint_up(peer.name, peer.incarnation))
+
+    def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
+        if kind is messages.Partial:
+            self.perform(self._core.on_partials(run, time.time(), time.time_ns()))
+        elif kind is messages.Received:
+            self.perform(self._core.on_received(peer.name, run))
+        else:
+            self.reject(peer, kind)
+
+    def on_tick(self, now_s: float) -> None:
+        self.perform(self._core.on_tick(now_s))
+        metrics.GATHERS.set(self._core.gathers)
+        metrics.UNDELIVERABLE.set(self._core.undeliverable)
+        metrics.STALE.labels(self.layer).set(self._core.stale)

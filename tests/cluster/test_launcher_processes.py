@@ -1,0 +1,294 @@
+"""The launcher with real processes and a real ZooKeeper. The slices are stubs that answer /readyz."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from coordinator.zookeeper import free_port
+from tests.service.zookeeper_fixture import ZooKeeperServer
+
+T = TypeVar("T")
+
+STUB = """
+import os, signal, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+layer, name, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+mode = os.environ.get("STUB_MODE", "")
+print(f"{name} runs as {mode or 'usual'}", flush=True)
+if mode == "dies" and layer == "matcher":
+    sys.exit("something is wrong with this matcher")
+if mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if layer != "connpoint":
+    signal.pause()
+
+
+class Door(BaseHTTPRequestHandler):
+    def do_GET(self):
+        ready = self.path == "/readyz" and mode != "unready"
+        self.send_response(200 if ready else 503)
+        self.end_headers()
+        self.wfile.write(b"" if ready else b"no link to accesspoint-1")
+
+    def log_message(self, *arguments):
+        pass
+
+
+door = HTTPServer(("127.0.0.1", port), Door)
+if port == 0:
+    import asyncio, threading
+    from braid.coordination import Coordination
+    from braid.topology import Registration
+
+    async def register():
+        address = f"127.0.0.1:{door.server_port}"
+        hosts, cluster = os.environ["BRAID_CLUSTER__ZOOKEEPER"], os.environ["BRAID_CLUSTER__NAME"]
+        coordination = Coordination(hosts, cluster, 10.0, print)
+        await coordination.start()
+        await coordination.register(Registration(name, layer, address, address, os.getpid(), 1, "0"))
+        await asyncio.Event().wait()
+
+    threading.Thread(target=asyncio.run, args=(register(),), daemon=True).start()
+door.serve_forever()
+"""
+
+ENTRY = """
+import os, sys
+from coordinator import launcher
+
+launcher.READY_S = float(os.environ.get("STUB_READY_S", launcher.READY_S))
+
+
+def stub(layer, name, port):
+    return [sys.executable, os.environ["STUB"], layer, name, str(port)]
+
+
+sys.exit(launcher.main(sys.argv[1:], stub))
+"""
+
+
+def until(condition: Callable[[], T], timeout_s: float = 30.0) -> T:
+    deadline = time.monotonic() + timeout_s
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "this did not become true in time"
+        time.sleep(0.02)
+    return result
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Up:
+    """One launcher under test."""
+
+    def __init__(self, directory: Path, hosts: str | None) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self.port = free_port()
+        self._hosts = hosts
+        self._cluster_name = f"test-{uuid.uuid4().hex[:12]}"
+        self._started: list[subprocess.Popen[str]] = []
+        (directory / "stub.py").write_text(textwrap.dedent(STUB))
+        (directory / "entry.py").write_text(textwrap.dedent(ENTRY))
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        external = ["--zookeeper", self._hosts] if self._hosts else []
+        given = ["--data", str(self.data), "--port", str(self.port), *external, *arguments]
+        process = subprocess.Popen(
+            [sys.executable, str(self.directory / "entry.py"), *given],
+            cwd=Path(__file__).parents[2],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+                "STUB": str(self.directory / "stub.py"),
+                "BRAID_CLUSTER__NAME": self._cluster_name,
+                **environment,
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
+    def cluster(self) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads((self.data / "cluster.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return content
+
+    def wait_ready(self, process: subprocess.Popen[str]) -> list[int]:
+        """Returns the ids of all processes of the cluster."""
+        assert process.stdout is not None
+        seen = ""
+        while "braid down" not in seen:
+            line = process.stdout.readline()
+            if not line:
+                pytest.fail(f"{seen}\n{process.communicate()[1]}")
+            seen += line
+        assert f"{self.cluster()['api'][0]}/docs" in seen
+        return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+    def close(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[Up]:
+    up = Up(tmp_path, None)
+    yield up
+    up.close()
+
+
+@pytest.fixture
+def up(tmp_path: Path, zookeeper: ZooKeeperServer) -> Iterator[Up]:
+    up = Up(tmp_path, zookeeper.hosts)
+    yield up
+    up.close()
+
+
+def test_it_starts_everything_says_where_it_is_and_leaves_nothing_behind(embedded: Up) -> None:
+    process = embedded.start("--slices", "connpoint=1,accesspoint=1,matcher=2,exitpoint=1")
+    pids = embedded.wait_ready(process)
+    cluster = embedded.cluster()
+    assert cluster["pid"] == process.pid
+    assert cluster["api"] == [f"http://127.0.0.1:{embedded.port}"]
+    assert cluster["zookeeper"].startswith("127.0.0.1:")
+    assert list(cluster["slices"]) == ["exitpoint-1", "matcher-1", "matcher-2", "accesspoint-1", "connpoint-1"]
+    assert set(cluster["slices"].values()) < set(pids)
+    assert len(pids) == 7  # with the coordinator and ZooKeeper
+
+    refused = embedded.start()
+    _, error = refused.communicate(timeout=20)
+    assert refused.returncode == 1
+    assert f"process {process.pid}" in error
+    assert "braid down" in error
+
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=30)
+    assert (process.returncode, error) == (0, "")
+    assert not any(map(is_alive, pids))
+    assert embedded.cluster() == {}
+
+
+def test_nothing_survives_a_launcher_that_is_killed_and_the_next_one_starts(embedded: Up) -> None:
+    first = embedded.start()
+    pids = embedded.wait_ready(first)
+    first.kill()
+    first.wait()
+    until(lambda: not any(map(is_alive, pids)))
+    second = embedded.start()
+    pids = embedded.wait_ready(second)
+    assert "connpoint-1 runs" in (embedded.data / "logs" / "connpoint-1.log.1").read_text()
+    second.send_signal(signal.SIGINT)
+    second.communicate(timeout=30)
+    assert second.returncode == 0
+    assert not any(map(is_alive, pids))
+
+
+def test_a_slice_that_died_is_started_again(up: Up) -> None:
+    process = up.start()
+    up.wait_ready(process)
+    before = up.cluster()["slices"]
+    os.kill(before["matcher-1"], signal.SIGKILL)
+    until(lambda: up.cluster()["slices"]["matcher-1"] != before["matcher-1"])
+    after = up.cluster()["slices"]
+    assert is_alive(after["matcher-1"])
+    assert {**after, "matcher-1": 0} == {**before, "matcher-1": 0}
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=30)
+    assert "matcher-1 died (killed by SIGKILL)" in output
+    assert process.returncode == 0
+
+
+def test_a_slice_that_dies_again_and_again_ends_the_cluster(up: Up) -> None:
+    process = up.start("--quiet", STUB_MODE="dies")
+    output, error = process.communicate(timeout=40)
+    assert process.returncode == 1
+    assert "matcher-1 died again and again (last: exit code 1)" in error
+    assert str(up.data / "logs" / "matcher-1.log") in error
+    assert "something is wrong with this matcher" in error
+    assert output == ""
+
+
+def test_a_connection_point_that_does_not_get_ready_is_shown_with_its_log(up: Up) -> None:
+    process = up.start(STUB_MODE="unready", STUB_READY_S="1")
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "connpoint-1 was not ready within 1 s" in error
+    assert "503: no link to accesspoint-1" in error
+    assert "connpoint-1 runs as unready" in error
+
+
+def test_a_second_signal_does_not_wait_for_the_stubborn(up: Up) -> None:
+    process = up.start(STUB_MODE="stubborn")
+    pids = up.wait_ready(process)
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout is not None
+    assert "stopping connpoint" in process.stdout.readline()
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert time.monotonic() - began < 6  # four groups would have been waited for
+    assert not any(map(is_alive, pids))
+
+
+def test_ports_that_the_system_chose_are_found_through_the_registrations(up: Up) -> None:
+    up.port = 0
+    process = up.start("--slices", "connpoint=2")
+    up.wait_ready(process)
+    before = up.cluster()
+    os.kill(before["slices"]["connpoint-2"], signal.SIGKILL)
+    until(lambda: len(set(up.cluster()["api"]) - set(before["api"])) == 1)
+    for address in {*before["api"][:1], *up.cluster()["api"]}:
+        with urllib.request.urlopen(f"{address}/readyz", timeout=5) as answer:
+            assert answer.status == 200
+
+
+def test_a_port_in_use_is_refused_before_anything_starts(up: Up) -> None:
+    with socket.create_server(("127.0.0.1", up.port)):
+        process = up.start()
+        _, error = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert f"connpoint-1 cannot listen on 127.0.0.1:{up.port}" in error
+    assert "--port" in error
+    assert not (up.data / "logs").exists()
+
+
+def test_data_of_another_shape_is_refused(up: Up) -> None:
+    up.data.mkdir()
+    (up.data / "shape.json").write_text('{"accesspoint": 1, "matcher": 2, "exitpoint": 1}')
+    process = up.start("--slices", "matcher=3")
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "was made for accesspoint=1,matcher=2,exitpoint=1" in error
+    assert "--slices accesspoint=1,matcher=2,exitpoint=1" in error
+
+
+def test_slices_that_cannot_be_understood_are_refused(up: Up) -> None:
+    process = up.start("--slices", "matchers=3")
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert "'matchers=3' is not of the form connpoint=1" in error

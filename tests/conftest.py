@@ -1,0 +1,5 @@
+"""Fixtures for all tests."""
+
+from tests.service.zookeeper_fixture import zookeeper
+
+__all__ = ["zookeeper"]

@@ -1,0 +1,291 @@
+"""A connection point without a cluster: what is published is kept, and notifications come when a test pushes them."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from braid import problems
+from braid.config import Settings
+from braid.content import Content, check_content, finish_content
+from braid.messages import Hop
+from braid.subscription import (
+    Subscription,
+    SubscriptionPatch,
+    SubscriptionRecord,
+    apply_patch,
+    check_subscription,
+)
+from braid.topology import Configuration, Registration
+from services.connpoint.door import Closed, Item
+from services.connpoint.http.app import create_app
+from services.connpoint.http.server import HttpServer
+
+
+class FakeAttachment:
+    """An outbox that a test fills with `push` and ends with `close`."""
+
+    def __init__(self, subscriber: str, *, temporary: bool, last_event_id: str | None, gap: str) -> None:
+        self.subscriber = subscriber
+        self.temporary = temporary
+        self.last_event_id = last_event_id
+        self.gap = gap
+        self.closed: Closed | None = None
+        self.detached = False
+        self.dropped = 0
+        self.waiting: deque[Item] = deque()
+        self._changed = asyncio.Event()
+        self._number = 0
+        self._taken = 0
+
+    def push(self, *payloads: bytes) -> None:
+        for payload in payloads:
+            self._number += 1
+            self.waiting.append(Item(self._number, payload))
+        self._changed.set()
+
+    def close(self, reason: str, detail: str = "") -> None:
+        self.closed = Closed(reason, detail)
+        self._changed.set()
+
+    async def take(self, most: int) -> list[Item]:
+        while not self.waiting and self.closed is None:
+            self._changed.clear()
+            await self._changed.wait()
+        if self.closed is not None:
+            return []
+        taken = [self.waiting.popleft() for _ in range(min(most, len(self.waiting)))]
+        self._taken = taken[-1].number
+        return taken
+
+    def lost(self) -> int:
+        lost, self.dropped = self.dropped, 0
+        return lost
+
+    def event_id(self, number: int) -> str:
+        return f"{self.subscriber}-{number}"
+
+    def position(self) -> str:
+        return self.event_id(self._taken)
+
+    def detach(self) -> None:
+        self.detached = True
+
+
+class FakeDoor:
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.name = "connpoint-1"
+        self.settings = settings or Settings()
+        self.publishing = asyncio.Event()  # set: calls pass at once; a test that clears it holds them
+        self.reset()
+
+    def reset(self) -> None:
+        """As new, for the next test."""
+        self.publishing.set()  # whoever still waits there may go
+        self.publishing = asyncio.Event()
+        self.publishing.set()
+        self.published: list[tuple[str, bytes]] = []  # publisher, canonical content
+        self.publish_calls = 0
+        self.publish_called = asyncio.Event()
+        self.publish_waits: list[bool] = []
+        self.in_flight = 0
+        self.in_flight_most = 0
+        self.publish_error: Exception | None = None
+        self.subscribe_error: Exception | None = None
+        self.attach_error: Exception | None = None
+        self.traces: dict[str, list[Hop]] = {}
+        self.traced: list[bool] = []
+        self.records: dict[str, SubscriptionRecord] = {}
+        self.attachments: dict[str, FakeAttachment] = {}
+        self.attached = asyncio.Event()
+        self.gap = ""
+        self.reasons: list[str] = []
+        self.registrations = [
+            _registration("connpoint-1", "connpoint"),
+            _registration("accesspoint-1", "accesspoint"),
+            _registration("matcher-1", "matcher"),
+            _registration("matcher-2", "matcher"),
+            _registration("exitpoint-1", "exitpoint"),
+        ]
+        self.in_force: Configuration | None = Configuration(3, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
+
+    def not_ready(self) -> list[str]:
+        return self.reasons
+
+    async def publish(self, publisher: str, contents: list[Content], *, wait: bool, trace: bool = False) -> list[str]:
+        self.publish_calls += 1
+        self.publish_called.set()
+        self.publish_waits.append(wait)
+        self.in_flight += 1
+        self.in_flight_most = max(self.in_flight_most, self.in_flight)
+        try:
+            await self.publishing.wait()
+            if self.publish_error is not None:
+                raise self.publish_error
+            encoded = self._accept(contents)
+        finally:
+            self.in_flight -= 1
+        self.published += [(publisher, each) for each in encoded]
+        self.traced.append(trace)
+        return [content.id for content in contents]
+
+    def _accept(self, contents: list[Content]) -> list[bytes]:
+        """As the real one: a problem names the index unless there is only one."""
+        encoded: list[bytes] = []
+        try:
+            for content in contents:
+                check_content(content, self.settings.limits, time.time())
+                content.id = content.id or f"p{len(self.published)}.{len(encoded)}"
+                encoded.append(finish_content(content, self.settings.limits))
+        except problems.Problem as problem:
+            if len(contents) > 1:
+                problem.members["field"] = problem.members["field"].replace("$", f"$[{len(encoded)}]", 1)
+            raise
+        return encoded
+
+    async def subscribe(self, given: Subscription, *, subscriber: str, temporary: bool) -> SubscriptionRecord:
+        if self.subscribe_error is not None:
+            raise self.subscribe_error
+        await asyncio.sleep(0)
+        record = check_subscription(
+            given,
+            self.settings.limits,
+            time.time(),
+            id=f"s{len(self.records) + 1}",
+            subscriber=subscriber,
+            home=self.name,
+            temporary=temporary,
+        )
+        self.records[record.id] = record
+        return record
+
+    async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
+        record = apply_patch(await self.find(id), patch, self.settings.limits, time.time())
+        self.records[id] = record
+        return record
+
+    async def unsubscribe(self, id: str) -> None:
+        if self.records.pop(id, None) is None:
+            raise problems.not_found("subscription", id)
+
+    async def find(self, id: str) -> SubscriptionRecord:
+        if id not in self.records:
+            raise problems.not_found("subscription", id)
+        return self.records[id]
+
+    async def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
+        found = [record for record in self.records.values() if subscriber in ("", record.subscriber)]
+        for start in range(0, len(found), 2):
+            yield found[start : start + 2]
+
+    async def attach(self, subscriber: str, *, temporary: bool, last_event_id: str | None) -> FakeAttachment:
+        if self.attach_error is not None:
+            raise self.attach_error
+        await asyncio.sleep(0)
+        if subscriber in self.attachments:
+            self.attachments[subscriber].close("replaced", "a newer connection took over")
+        attachment = FakeAttachment(subscriber, temporary=temporary, last_event_id=last_event_id, gap=self.gap)
+        self.attachments[subscriber] = attachment
+        self.attached.set()
+        return attachment
+
+    def trace_of(self, publication_id: str) -> list[Hop] | None:
+        return self.traces.get(publication_id)
+
+    def slices(self) -> list[Registration]:
+        return self.registrations
+
+    def configuration(self) -> Configuration | None:
+        return self.in_force
+
+    def stop(self) -> None:
+        self.publishing.set()
+        for attachment in self.attachments.values():
+            if attachment.closed is None:
+                attachment.close("stopping", "the connection point stops")
+
+
+def _registration(name: str, layer: str) -> Registration:
+    return Registration(
+        name=name,
+        layer=layer,  # type: ignore[arg-type]
+        address="127.0.0.1:1",
+        http="127.0.0.1:2",
+        pid=1,
+        incarnation=1,
+        version="0.1.0",
+    )
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    """Waits for something that has no event of its own."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def closing_of(ws: ClientConnection) -> tuple[int | None, str]:
+    """Reads everything that is left; the code and the reason of the close frame, if there was one."""
+    try:
+        while True:
+            await asyncio.wait_for(ws.recv(), 10)
+    except ConnectionClosed as closed:
+        return (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else (None, "")
+
+
+async def stuck(attachment: FakeAttachment) -> None:
+    """Pushes until the connection takes no more, because its client does not read."""
+    payload = b'"%b"' % (b"x" * 400_000)
+    attachment.push(*[payload] * 100)
+    async with asyncio.timeout(20):
+        before = -1
+        while len(attachment.waiting) != before:
+            before = len(attachment.waiting)
+            await asyncio.sleep(0.2)
+            if not attachment.waiting:
+                attachment.push(*[payload] * 100)
+
+
+class Served(NamedTuple):
+    """The real interface on a real port, before a fake door."""
+
+    door: FakeDoor
+    client: httpx.AsyncClient
+    port: int
+
+    def connect(self, query: str = "", **options: Any) -> connect:
+        """A WebSocket to it."""
+        url = f"ws://127.0.0.1:{self.port}/v1/ws{query}"
+        return connect(url, **{"compression": None, "max_size": None, "proxy": None, **options})
+
+
+@asynccontextmanager
+async def serving(settings: Settings | None = None, **app_options: Any) -> AsyncIterator[Served]:
+    door = FakeDoor(settings)
+    server = HttpServer(create_app(door, **app_options), door.settings, "127.0.0.1", 0)
+    port = await server.start()
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+            yield Served(door, client, port)
+    finally:
+        door.stop()
+        await server.stop()
+
+
+def problem_of(response: httpx.Response, status: int) -> dict[str, Any]:
+    """The problem document of an answer, after checking that it is one."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = response.json()
+    assert document["status"] == status
+    assert document["type"].startswith("urn:braid:problem:")
+    assert document["title"]
+    assert document["detail"]
+    assert "Traceback" not in response.text
+    return document

@@ -1,0 +1,105 @@
+"""A whole cluster in the test's own event loop: real sockets, real LevelDB, real ZooKeeper, no processes.
+
+For what a test must reach into: sessions that expire, slices that stop, single links.
+"""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from braid.config import load
+from braid.coordination import Coordination
+from braid.coordination_events import Elected
+from braid.slice import Slice
+from braid.topology import Configuration
+from braid.znodes import NO_VERSION
+from services.accesspoint.shell import AccessPoint
+from services.connpoint.shell import ConnPoint
+from services.exitpoint.shell import ExitPoint
+from services.matcher.shell import Matcher
+
+_LAYERS: dict[str, type[Slice]] = {
+    "connpoint": ConnPoint,
+    "accesspoint": AccessPoint,
+    "matcher": Matcher,
+    "exitpoint": ExitPoint,
+}
+READY_S = 20.0
+
+
+class InProcessCluster:
+    def __init__(self, hosts: str, directory: Path, **sections: dict[str, Any]) -> None:
+        # A name of its own, so that tests share one ZooKeeper and nothing else.
+        cluster = {"zookeeper": hosts, "data": directory, "name": f"t{uuid.uuid4().hex[:12]}", "session_timeout_s": 4.0}
+        self.settings = load(overrides={"cluster": cluster, **sections}).settings
+        self.slices: dict[str, Slice] = {}
+        self._running: dict[str, asyncio.Task[int]] = {}
+
+    def start(self, name: str) -> None:
+        self.slices[name] = _LAYERS[name.rpartition("-")[0]](name, self.settings, 0)
+        self._running[name] = asyncio.create_task(self.slices[name].run())
+
+    async def stop(self, name: str) -> None:
+        self.slices[name].stop()
+        assert await self._running.pop(name) == 0
+
+    @property
+    def connpoint(self) -> ConnPoint:
+        found = self.slices["connpoint-1"]
+        assert isinstance(found, ConnPoint)
+        return found
+
+    @property
+    def api(self) -> str:
+        (http,) = [entry.http for entry in self.connpoint.slices() if entry.name == "connpoint-1"]
+        return f"http://{http}"
+
+    async def until_ready(self) -> None:
+        async with asyncio.timeout(READY_S):
+            while self.connpoint.not_ready():
+                await asyncio.sleep(0.02)
+
+    async def configure(self) -> None:
+        """What the coordinator does at the first start."""
+        elected = asyncio.Event()
+        coordination = Coordination(
+            self.settings.cluster.zookeeper,
+            self.settings.cluster.name,
+            self.settings.cluster.session_timeout_s,
+            lambda event: elected.set() if isinstance(event, Elected) else None,
+        )
+        await coordination.start()
+        await coordination.lead()
+        async with asyncio.timeout(READY_S):
+            await elected.wait()
+        configuration = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
+        await coordination.write_configuration(configuration, NO_VERSION)
+        await coordination.stop()
+
+    async def close(self) -> None:
+        for name in list(self._running):
+            await self.stop(name)
+
+
+@contextlib.asynccontextmanager
+async def in_process_cluster(
+    hosts: str, directory: Path, **sections: dict[str, Any]
+) -> AsyncIterator[InProcessCluster]:
+    cluster = InProcessCluster(hosts, directory, **sections)
+    await cluster.configure()
+    try:
+        for name in ("exitpoint-1", "matcher-1", "accesspoint-1", "connpoint-1"):
+            cluster.start(name)
+        await cluster.until_ready()
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+def client_of(cluster: InProcessCluster) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=cluster.api, trust_env=False, timeout=20)

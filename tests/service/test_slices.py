@@ -1,0 +1,178 @@
+"""The four layers together: sessions that expire, backpressure, slow subscribers, foreign links, traces."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from tests.cluster.traffic import socket
+from tests.service.in_process import client_of, in_process_cluster
+from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
+
+pytestmark = pytest.mark.xdist_group("zookeeper")
+
+
+async def _ask(connection: Any, **frame: Any) -> dict[str, Any]:
+    await connection.send(json.dumps(frame))
+    answer: dict[str, Any] = json.loads(await connection.recv())
+    return answer
+
+
+async def _read_on(connection: Any) -> None:
+    while True:
+        await connection.recv()
+
+
+async def _dropped(http: httpx.AsyncClient) -> float:
+    lines = (await http.get("/metrics")).text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("braid_notifications_dropped_total{"))
+
+
+async def test_a_lost_session_ends_the_streams_and_the_resumed_one_is_told_of_the_gap(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    async with in_process_cluster(zookeeper.hosts, tmp_path) as cluster, client_of(cluster) as http:
+        async with socket(cluster.api, subscriber="dashboard") as connection:
+            assert (await _ask(connection, op="subscribe", ref=1, subscription={"filter": "value > 40"}))[
+                "op"
+            ] == "subscribed"
+            await http.post("/v1/publications", json={"attributes": {"value": 41}})
+            event = json.loads(await connection.recv())["event"]
+            await asyncio.to_thread(expire_session, cluster.connpoint.coordination)
+            with pytest.raises(ConnectionClosed) as closed:
+                await connection.recv()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1013
+        await cluster.until_ready()
+        async with socket(cluster.api, subscriber="dashboard", last_event_id=event) as connection:
+            assert json.loads(await connection.recv())["op"] == "gap"
+            await http.post("/v1/publications", json={"id": "later", "attributes": {"value": 42}})
+            frame = json.loads(await connection.recv())
+            assert [n["publication"]["id"] for n in frame["notifications"]] == ["later"]
+
+
+@pytest.mark.parametrize("name", ["accesspoint-1", "matcher-1", "exitpoint-1"])
+async def test_a_slice_that_lost_its_session_answers_again_when_it_is_registered(
+    zookeeper: ZooKeeperServer, tmp_path: Path, name: str
+) -> None:
+    async with in_process_cluster(zookeeper.hosts, tmp_path) as cluster, client_of(cluster) as http:
+        async with socket(cluster.api, subscriber="dashboard") as connection:
+            await _ask(connection, op="subscribe", ref=1, subscription={"filter": "value > 40"})
+            await asyncio.to_thread(expire_session, cluster.slices[name].coordination)
+            for number in range(20):
+                answer = await http.post("/v1/publications", json={"id": f"p{number}", "attributes": {"value": 41}})
+                assert answer.status_code == 202
+            received: list[str] = []
+            async with asyncio.timeout(20):
+                while len(received) < 20:
+                    frame = json.loads(await connection.recv())
+                    received += [n["publication"]["id"] for n in frame["notifications"]]
+            assert sorted(received) == sorted({f"p{number}" for number in range(20)})
+
+
+async def test_a_full_window_refuses_over_http_and_slows_a_websocket(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    ingress = {"window_publications_max": 10, "retry_s": 0.3, "retry_s_max": 0.5}
+    async with in_process_cluster(zookeeper.hosts, tmp_path, ingress=ingress) as cluster, client_of(cluster) as http:
+        async with socket(cluster.api, subscriber="dashboard") as receiver, socket(cluster.api) as publisher:
+            await _ask(receiver, op="subscribe", ref=1, subscription={"filter": "value > 40"})
+            await cluster.stop("matcher-1")
+            for number in range(10):
+                answer = await http.post("/v1/publications", json={"id": f"h{number}", "attributes": {"value": 41}})
+                assert answer.status_code == 202
+            refused = await http.post("/v1/publications", json={"attributes": {"value": 41}})
+            assert refused.status_code == 429
+            assert int(refused.headers["retry-after"]) >= 1
+            assert refused.headers["content-type"] == "application/problem+json"
+            publications = [{"id": "w0", "attributes": {"value": 41}}]
+            await publisher.send(json.dumps({"op": "publish", "ref": 1, "publications": publications}))
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.3):
+                    await publisher.recv()
+            cluster.start("matcher-1")
+            async with asyncio.timeout(20):
+                assert json.loads(await publisher.recv())["op"] == "published"
+                received: list[str] = []
+                while len(received) < 11:
+                    frame = json.loads(await receiver.recv())
+                    received += [n["publication"]["id"] for n in frame["notifications"]]
+            assert sorted(received) == sorted([*(f"h{number}" for number in range(10)), "w0"])
+
+
+@pytest.mark.parametrize("policy", ["disconnect", "drop-oldest"])
+async def test_a_subscriber_that_does_not_read_is_bounded(
+    zookeeper: ZooKeeperServer, tmp_path: Path, policy: str
+) -> None:
+    delivery = {"slow_subscriber": policy, "outbox_notifications_max": 50, "frame_notifications_max": 10}
+    async with in_process_cluster(zookeeper.hosts, tmp_path, delivery=delivery) as cluster, client_of(cluster) as http:
+        async with (
+            socket(cluster.api, subscriber="sleeper") as sleeper,
+            socket(cluster.api, subscriber="reader") as reader,
+        ):
+            for connection in (sleeper, reader):
+                await _ask(connection, op="subscribe", ref=1, subscription={"filter": "value > 40"})
+            sleeper.transport.pause_reading()
+            heavy = "x" * 10_000
+            dropped_before = await _dropped(http)
+            sent = 0
+            async with asyncio.timeout(30):
+                while await _dropped(http) == dropped_before:
+                    batch = [{"id": f"p{sent + n}", "attributes": {"value": 41}, "text": heavy} for n in range(40)]
+                    assert (await http.post("/v1/publications", json=batch)).status_code == 202
+                    sent += 40
+                    # The one that reads is not delayed by the one that does not.
+                    received = 0
+                    while received < 40:
+                        received += len(json.loads(await reader.recv())["notifications"])
+                sleeper.transport.resume_reading()
+                if policy == "disconnect":
+                    with pytest.raises(ConnectionClosed) as closed:
+                        await _read_on(sleeper)
+                    assert closed.value.rcvd is not None
+                    assert closed.value.rcvd.code == 4408
+                else:
+                    while json.loads(await sleeper.recv())["op"] != "gap":
+                        pass
+
+
+async def test_a_foreign_peer_on_a_link_port_touches_nothing_else(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    async with in_process_cluster(zookeeper.hosts, tmp_path) as cluster, client_of(cluster) as http:
+        async with socket(cluster.api, subscriber="dashboard") as connection:
+            await _ask(connection, op="subscribe", ref=1, subscription={"filter": "value > 40"})
+            for entry in cluster.connpoint.slices():
+                host, _, port = entry.address.rpartition(":")
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                async with asyncio.timeout(5):
+                    assert b"braid" in await reader.read()  # its own handshake, then the end
+                writer.close()
+            await http.post("/v1/publications", json={"id": "after", "attributes": {"value": 41}})
+            frame = json.loads(await connection.recv())
+            assert frame["notifications"][0]["publication"]["id"] == "after"
+
+
+async def test_a_trace_names_every_hop_in_order(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    async with in_process_cluster(zookeeper.hosts, tmp_path) as cluster, client_of(cluster) as http:
+        async with socket(cluster.api, subscriber="dashboard") as connection:
+            await _ask(connection, op="subscribe", ref=1, subscription={"filter": "value > 40"})
+            answer = await http.post("/v1/publications?trace=true", json={"id": "traced", "attributes": {"value": 41}})
+            assert answer.status_code == 202
+            await connection.recv()
+            async with asyncio.timeout(10):
+                while not (trace := (await http.get("/v1/publications/traced/trace")).json())["complete"]:
+                    await asyncio.sleep(0.02)
+        hops = trace["hops"]
+        assert [hop["slice"] for hop in hops] == [
+            "connpoint-1",
+            "accesspoint-1",
+            "matcher-1",
+            "exitpoint-1",
+            "connpoint-1",
+        ]
+        times = [time for hop in hops for time in (hop["arrived_ns"], hop["left_ns"])]
+        assert times == sorted(times)

@@ -1,0 +1,93 @@
+"""Everything that was promised and everything that arrived; the checkers compare the two."""
+
+from collections.abc import Callable
+
+import msgspec
+
+
+class PublicationEntry(msgspec.Struct):
+    publisher: int
+    sensor: int
+    acknowledged_s: float
+
+
+class SubscriptionEntry(msgspec.Struct):
+    subscriber: str
+    sensor: int
+    acknowledged_s: float | None
+    broken_s: float | None = None  # when its connection point crashed, if it did
+
+
+class Ledger:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.publications: dict[str, PublicationEntry] = {}  # in the order of acknowledgement
+        self.subscriptions: dict[str, SubscriptionEntry] = {}
+        self.delivered: dict[str, list[str]] = {}
+
+    def on_acknowledged(self, publisher: int, ids: list[str], sensor: int) -> None:
+        for id in ids:
+            self.publications[id] = PublicationEntry(publisher, sensor, self.clock())
+
+    def on_subscribed(self, id: str) -> None:
+        self.subscriptions[id].acknowledged_s = self.clock()
+
+    def on_delivered(self, subscriber: str, id: str) -> None:
+        self.delivered.setdefault(subscriber, []).append(id)
+
+    def on_disconnected(self, subscribers: set[str]) -> None:
+        for entry in self.subscriptions.values():
+            if entry.subscriber in subscribers and entry.broken_s is None:
+                entry.broken_s = self.clock()
+
+
+def lost(ledger: Ledger) -> list[str]:
+    """Acknowledged publications that a connected subscriber with an earlier acknowledged subscription did not get."""
+    missing = []
+    for entry in ledger.subscriptions.values():
+        if entry.acknowledged_s is None or entry.broken_s is not None:
+            continue
+        got = set(ledger.delivered.get(entry.subscriber, ()))
+        missing += [
+            f"{id} for {entry.subscriber}"
+            for id, publication in ledger.publications.items()
+            if publication.sensor == entry.sensor
+            and publication.acknowledged_s > entry.acknowledged_s
+            and id not in got
+        ]
+    return missing
+
+
+def twice(ledger: Ledger) -> list[str]:
+    whole = {entry.subscriber for entry in ledger.subscriptions.values() if entry.broken_s is None}
+    repeated = []
+    for subscriber, ids in ledger.delivered.items():
+        if subscriber in whole and len(ids) != len(set(ids)):
+            repeated += [f"{id} to {subscriber}" for id in sorted({id for id in ids if ids.count(id) > 1})]
+    return repeated
+
+
+def wrong(ledger: Ledger, sensors: dict[str, int]) -> list[str]:
+    """Delivered although it does not match. `sensors` are those of all publications, acknowledged or not."""
+    wanted: dict[str, set[int]] = {}
+    for entry in ledger.subscriptions.values():
+        wanted.setdefault(entry.subscriber, set()).add(entry.sensor)
+    return [
+        f"{id} to {subscriber}"
+        for subscriber, ids in ledger.delivered.items()
+        for id in ids
+        if sensors[id] not in wanted[subscriber]
+    ]
+
+
+def out_of_order(ledger: Ledger) -> list[str]:
+    """Per publisher, ids carry the number in which they were published."""
+    disorder = []
+    for subscriber, ids in ledger.delivered.items():
+        last: dict[str, int] = {}
+        for id in ids:
+            publisher, _, number = id.rpartition("-")
+            if last.get(publisher, -1) > int(number):
+                disorder.append(f"{id} after {publisher}-{last[publisher]} to {subscriber}")
+            last[publisher] = max(last.get(publisher, -1), int(number))
+    return disorder
