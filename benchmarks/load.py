@@ -1,13 +1,23 @@
-"""Load over WebSocket: one connection that subscribes and receives, one that publishes."""
+"""Load over WebSocket: a process that subscribes and receives, and connections that publish.
+
+The generator shares two cores with what it measures, so it does as little as it can: frames are written as text, and
+of a notification only the time it was sent is read.
+"""
 
 import asyncio
+import contextlib
+import gc
+import multiprocessing
 import time
-from typing import Any
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
 import msgspec
+import uvloop
 from websockets.asyncio.client import ClientConnection, connect
 
-_encoder = msgspec.json.Encoder()
+PUBLISHES_UNDER_WAY = 8  # on each connection
 
 
 class _Attributes(msgspec.Struct, gc=False):
@@ -25,70 +35,115 @@ class _Notification(msgspec.Struct, gc=False):
 class _Frame(msgspec.Struct, gc=False):
     op: str
     notifications: list[_Notification] = []
-    ids: list[str] = []
     problem: dict[str, Any] = {}
 
 
 _decode = msgspec.json.Decoder(_Frame).decode
 
 
+class Latencies(NamedTuple):
+    p50: float
+    p99: float
+    max: float
+
+
 class Receiver:
-    """Subscribes to every sensor, counts what comes and how long it took."""
+    """The other process: subscribes to every sensor, counts what comes and how long it took."""
 
-    def __init__(self) -> None:
-        self.received = 0
-        self.latencies_s: list[float] = []
-        self.keep_latencies = False
-        self._arrived = asyncio.Event()
-
-    async def subscribe(self, socket: ClientConnection, subscriptions: int) -> None:
-        for number in range(subscriptions):
-            wanted = {"filter": f"sensor = 's{number}' and value >= 0"}
-            await socket.send(_encoder.encode({"op": "subscribe", "ref": number, "subscription": wanted}), text=True)
-            if number % 100 == 99 or number == subscriptions - 1:
-                for _ in range(number % 100 + 1):
-                    answer = _decode(await socket.recv(decode=False))
-                    assert answer.op == "subscribed", answer
-
-    async def receive(self, socket: ClientConnection) -> None:
-        while True:
-            frame = _decode(await socket.recv(decode=False))
-            now = time.time()
-            self.received += len(frame.notifications)
-            if self.keep_latencies:
-                self.latencies_s += [now - n.publication.attributes.at for n in frame.notifications]
-            self._arrived.set()
+    def __init__(self, received: Any, orders: Connection) -> None:
+        self._received = received
+        self._orders = orders
 
     async def wait_for(self, count: int, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
-            while self.received < count:
-                self._arrived.clear()
-                await self._arrived.wait()
+            while self._received.value < count:
+                await asyncio.sleep(0.001)
+
+    @property
+    def received(self) -> int:
+        count: int = self._received.value
+        return count
+
+    def latencies_ms(self) -> Latencies:
+        """Of everything received since this was asked last."""
+        self._orders.send("latencies")
+        summary: Latencies = self._orders.recv()
+        return summary
+
+
+@contextlib.contextmanager
+def receiver_process(api: str, subscriptions: int) -> Iterator[Receiver]:
+    context = multiprocessing.get_context("spawn")
+    received = context.Value("q", 0, lock=False)
+    here, there = context.Pipe()
+    process = context.Process(target=_receive, args=(api, subscriptions, received, there), daemon=True)
+    process.start()
+    try:
+        assert here.recv() == "subscribed"
+        yield Receiver(received, here)
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _receive(api: str, subscriptions: int, received: Any, orders: Connection) -> None:
+    gc.disable()
+
+    async def run() -> None:
+        latencies: list[float] = []
+
+        def answer() -> None:
+            nonlocal latencies
+            orders.recv()
+            sample, latencies = sorted(latencies) or [0.0], []
+            places = (len(sample) // 2, int(len(sample) * 0.99), -1)
+            orders.send(Latencies(*(round(1000 * sample[place], 2) for place in places)))
+
+        async with open_socket(api, "receiver") as socket:
+            await _subscribe(socket, subscriptions)
+            asyncio.get_running_loop().add_reader(orders.fileno(), answer)
+            orders.send("subscribed")
+            while True:
+                frame = _decode(await socket.recv(decode=False))
+                now = time.time()
+                latencies += [now - n.publication.attributes.at for n in frame.notifications]
+                received.value += len(frame.notifications)
+
+    uvloop.run(run())
+
+
+async def _subscribe(socket: ClientConnection, subscriptions: int) -> None:
+    for number in range(subscriptions):
+        wanted = f'{{"filter":"sensor = \'s{number}\' and value >= 0"}}'
+        await socket.send(f'{{"op":"subscribe","ref":{number},"subscription":{wanted}}}')
+        if number % 50 == 49 or number == subscriptions - 1:
+            for _ in range(number % 50 + 1):
+                answer = _decode(await socket.recv(decode=False))
+                assert answer.op == "subscribed", answer
 
 
 def frame_of(first: int, count: int, subscriptions: int) -> bytes:
-    """Written as text: the generator shares the machine with what it measures, so it must cost little."""
     rest = f'","value":41.5,"at":{time.time()}}}}}'
-    publications = ",".join(
-        [f'{{"attributes":{{"sensor":"s{n % subscriptions}{rest}' for n in range(first, first + count)]
-    )
+    numbers = range(first, first + count)
+    publications = ",".join([f'{{"attributes":{{"sensor":"s{n % subscriptions}{rest}' for n in numbers])
     return f'{{"op":"publish","ref":{first},"publications":[{publications}]}}'.encode()
 
 
 async def flood(
     sockets: list[ClientConnection], receiver: Receiver, seconds: float, batch: int, subscriptions: int
-) -> float:
-    """Publishes as fast as acknowledgements come (eight batches under way on each); notifications per second."""
+) -> tuple[float, int]:
+    """Publishes as fast as acknowledgements come; publications per second that arrived, and how many did."""
+    before = receiver.received
     started = time.perf_counter()
     sent = sum(await asyncio.gather(*(_flood(socket, started + seconds, batch, subscriptions) for socket in sockets)))
-    await receiver.wait_for(sent, 60)
-    return sent / (time.perf_counter() - started)
+    await receiver.wait_for(before + sent, 60)
+    return sent / (time.perf_counter() - started), sent
 
 
 async def _flood(socket: ClientConnection, end: float, batch: int, subscriptions: int) -> int:
     under_way = sent = 0
     while time.perf_counter() < end:
-        while under_way < 8:
+        while under_way < PUBLISHES_UNDER_WAY:
             await socket.send(frame_of(sent, batch, subscriptions), text=True)
             sent += batch
             under_way += 1
@@ -100,20 +155,24 @@ async def _flood(socket: ClientConnection, end: float, batch: int, subscriptions
     return sent
 
 
-async def paced(socket: ClientConnection, rate: float, seconds: float, subscriptions: int) -> int:
-    """Publishes at a constant rate in batches of five milliseconds; how many."""
+async def paced(
+    socket: ClientConnection, receiver: Receiver, rate: float, seconds: float, subscriptions: int
+) -> Latencies:
+    """Publishes at a constant rate, a batch every five milliseconds."""
+    receiver.latencies_ms()
+    before = receiver.received
+    acknowledgements = asyncio.create_task(_drain(socket))
     started = time.perf_counter()
     sent = 0
-    acknowledgements = asyncio.create_task(_drain(socket))
     while (elapsed := time.perf_counter() - started) < seconds:
         due = int(elapsed * rate) - sent
         if due > 0:
             await socket.send(frame_of(sent, due, subscriptions), text=True)
             sent += due
         await asyncio.sleep(0.005)
-    await asyncio.sleep(0.5)
+    await receiver.wait_for(before + sent, 30)
     acknowledgements.cancel()
-    return sent
+    return receiver.latencies_ms()
 
 
 async def _drain(socket: ClientConnection) -> None:

@@ -27,7 +27,12 @@ class LocalCluster:
     def __init__(self, directory: Path, process: "subprocess.Popen[bytes]") -> None:
         self.directory = directory
         self.process = process
-        self.api: list[str] = self._described()["api"]
+
+    @property
+    def api(self) -> list[str]:
+        """Where the connection points are now; one that was started again has another port."""
+        addresses: list[str] = self._described()["api"]
+        return addresses
 
     def _described(self) -> dict[str, Any]:
         described: dict[str, Any] = json.loads((self.directory / "cluster.json").read_text())

@@ -5,7 +5,6 @@ WebSocket in batches. In the same run a row of five processes passes the same fr
 """
 
 import argparse
-import asyncio
 import contextlib
 import json
 import os
@@ -18,7 +17,7 @@ from typing import Any
 import uvloop
 
 from benchmarks import relay
-from benchmarks.load import Receiver, flood, open_socket, paced
+from benchmarks.load import flood, open_socket, paced, receiver_process
 from benchmarks.local_cluster import LocalCluster, free_port, local_cluster
 from braid.content import Content, encode_content
 
@@ -43,52 +42,42 @@ def main() -> None:
 
 async def _run(given: argparse.Namespace) -> dict[str, Any]:
     content = encode_content(Content(id="p1-19a-1", attributes={"sensor": "s1", "value": 41.5, "at": 1.7e9}))
-    relay_rates, batch_relay_rates, broker_rates = [], [], []
-    with tempfile.TemporaryDirectory(prefix="braid-") as directory, local_cluster(Path(directory)) as cluster:
-        async with contextlib.AsyncExitStack() as stack:
-            incoming = await stack.enter_async_context(open_socket(cluster.api[0], "receiver"))
-            outgoing = [await stack.enter_async_context(open_socket(cluster.api[0])) for _ in range(_PUBLISHERS)]
-            receiver = Receiver()
-            await receiver.subscribe(incoming, given.subscriptions)
-            receiving = asyncio.create_task(receiver.receive(incoming))
-            for _ in range(given.rounds):
+    relays: dict[str, list[float]] = {kind: [] for kind in relay.KINDS}
+    broker: list[float] = []
+    cpu: dict[str, float] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-")))
+        cluster = stack.enter_context(local_cluster(directory))
+        receiver = stack.enter_context(receiver_process(cluster.api[0], given.subscriptions))
+        outgoing = [await stack.enter_async_context(open_socket(cluster.api[0])) for _ in range(_PUBLISHERS)]
+        for _ in range(given.rounds):
+            for kind in relay.KINDS:
                 ports = [free_port() for _ in range(relay.HOPS + 1)]
-                relay_rates.append(await relay.measure("messages", given.seconds, content, ports))
-                ports = [free_port() for _ in range(relay.HOPS + 1)]
-                batch_relay_rates.append(await relay.measure("batches", given.seconds, content, ports))
-                receiver.received = 0
-                before = cluster.cpu_seconds()
-                broker_rates.append(await flood(outgoing, receiver, given.seconds, given.batch, given.subscriptions))
-                cpu = _cpu_per_publication(cluster, before, receiver.received)
-            latencies = await _latencies(outgoing[0], receiver, max(broker_rates) / 2, given)
-            receiving.cancel()
-    relay_rate, batch_relay_rate, broker_rate = map(median, (relay_rates, batch_relay_rates, broker_rates))
+                relays[kind].append(await relay.measure(kind, given.seconds, content, ports))
+            before = cluster.cpu_seconds()
+            rate, arrived = await flood(outgoing, receiver, given.seconds, given.batch, given.subscriptions)
+            broker.append(rate)
+            cpu = _cpu_per_publication(cluster, before, arrived)
+        half = median(broker) / 2
+        latencies = await paced(outgoing[0], receiver, half, given.seconds, given.subscriptions)
     return {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
         "subscriptions": given.subscriptions,
-        "relay_per_s": round(relay_rate),
-        "batch_relay_per_s": round(batch_relay_rate),
-        "broker_per_s": round(broker_rate),
-        "ratio": round(broker_rate / relay_rate, 3),
-        "ratio_to_batch_relay": round(broker_rate / batch_relay_rate, 3),
-        "relay_rounds_per_s": [round(rate) for rate in relay_rates],
-        "broker_rounds_per_s": [round(rate) for rate in broker_rates],
+        "broker_per_s": round(median(broker)),
+        "broker_rounds_per_s": [round(rate) for rate in broker],
+        "relays": {
+            kind: {
+                "per_s": round(median(rates)),
+                "rounds_per_s": [round(rate) for rate in rates],
+                "ratio": round(median(broker) / median(rates), 3),
+            }
+            for kind, rates in relays.items()
+        },
         "cpu_us_per_publication": cpu,
-        **latencies,
-    }
-
-
-async def _latencies(outgoing: Any, receiver: Receiver, rate: float, given: argparse.Namespace) -> dict[str, Any]:
-    receiver.received = 0
-    receiver.keep_latencies = True
-    sent = await paced(outgoing, rate, given.seconds, given.subscriptions)
-    await receiver.wait_for(sent, 30)
-    sample = sorted(receiver.latencies_s)
-    return {
-        "half_load_per_s": round(rate),
-        "p50_ms": round(1000 * sample[len(sample) // 2], 2),
-        "p99_ms": round(1000 * sample[int(len(sample) * 0.99)], 2),
-        "max_ms": round(1000 * sample[-1], 2),
+        "half_load_per_s": round(half),
+        "p50_ms": latencies.p50,
+        "p99_ms": latencies.p99,
+        "max_ms": latencies.max,
     }
 
 
@@ -101,16 +90,19 @@ def _table(result: dict[str, Any]) -> str:
     cpu = ", ".join(f"{name} {used}" for name, used in result["cpu_us_per_publication"].items())
     rows = [
         ("machine", result["machine"]),
-        ("bare relay of five processes", f"{result['relay_per_s']:,} per second {result['relay_rounds_per_s']}"),
-        ("bare relay of whole batches", f"{result['batch_relay_per_s']:,} per second"),
-        ("broker, end to end", f"{result['broker_per_s']:,} per second {result['broker_rounds_per_s']}"),
-        ("ratio (to reach: 0.30)", f"{result['ratio']:.2f}"),
+        ("broker, end to end", f"{result['broker_per_s']:,} publications/s {result['broker_rounds_per_s']}"),
+    ]
+    for kind, measured in result["relays"].items():
+        rate = f"{measured['per_s']:,} publications/s {measured['rounds_per_s']}"
+        rows.append((f"bare relay of {kind}", f"{rate}; the broker does {measured['ratio']:.2f} of it"))
+    rows += [
         (
             "latency at half load",
-            f"{result['half_load_per_s']:,} per second: p50 {result['p50_ms']} ms, "
-            f"p99 {result['p99_ms']} ms (to reach: 20), max {result['max_ms']} ms",
+            f"{result['half_load_per_s']:,} publications/s: p50 {result['p50_ms']} ms, p99 {result['p99_ms']} ms, "
+            f"max {result['max_ms']} ms",
         ),
         ("processor µs per publication", cpu),
+        ("to reach", "0.30 of the relay, p99 of 20 ms"),
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Any, Literal, get_args
 
 import msgspec
 import uvloop
@@ -24,7 +24,8 @@ _WINDOW = 20_000  # as the broker's own default window
 _BATCH = 200
 _LIMITS = Links()
 
-Kind = Literal["messages", "batches"]
+Kind = Literal["singles", "lists", "batches"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Single(msgspec.Struct, array_like=True, gc=False):
@@ -40,12 +41,19 @@ class Single(msgspec.Struct, array_like=True, gc=False):
 
 
 _DECODE: dict[str, Callable[[bytes], list[Any]]] = {
-    "messages": msgspec.msgpack.Decoder(list[Single]).decode,
+    "singles": msgspec.msgpack.Decoder(list[Single]).decode,
+    "lists": msgspec.msgpack.Decoder(list[Single]).decode,
     "batches": msgspec.msgpack.Decoder(list[Publications]).decode,
 }
 
 
-def _frame(kind: Kind, first: int, content: bytes) -> list[Any]:
+def _encode(kind: Kind, messages: list[Any]) -> bytes:
+    if kind == "singles":
+        return b"".join([encode_frames([message], _LIMITS.frame_bytes_max)[0] for message in messages])
+    return b"".join(encode_frames(messages, _LIMITS.frame_bytes_max))
+
+
+def _messages(kind: Kind, first: int, content: bytes) -> list[Any]:
     if kind == "batches":
         return [Publications(1, "connpoint-1.0", first, first - 1, 0, 7, [content] * _BATCH)]
     return [Single(1, "connpoint-1.0", first + n, first + n - 1, 0, 7, content) for n in range(_BATCH)]
@@ -77,7 +85,7 @@ async def relay(kind: Kind, listen_port: int, next_port: int) -> None:
     _, onward = await loop.create_connection(lambda: _Hop(kind, lambda _: None), "127.0.0.1", next_port)
 
     def pass_on(messages: list[Any]) -> None:
-        onward.transport.write(b"".join(encode_frames(messages, _LIMITS.frame_bytes_max)))
+        onward.transport.write(_encode(kind, messages))
 
     server = await loop.create_server(lambda: _Hop(kind, pass_on), "127.0.0.1", listen_port)
     print("ready", flush=True)
@@ -92,7 +100,7 @@ async def measure(kind: Kind, seconds: float, content: bytes, ports: list[int]) 
 
     def count(messages: list[Any]) -> None:
         nonlocal received
-        received += len(messages) if kind == "messages" else sum(len(m.contents) for m in messages)
+        received += len(messages) if kind != "batches" else sum(len(m.contents) for m in messages)
         arrived.set()
 
     sink = await loop.create_server(lambda: _Hop(kind, count), "127.0.0.1", ports[-1])
@@ -100,7 +108,9 @@ async def measure(kind: Kind, seconds: float, content: bytes, ports: list[int]) 
     try:
         for listen_port, next_port in reversed(list(pairwise(ports))):
             command = [sys.executable, "-m", "benchmarks.relay", kind, str(listen_port), str(next_port)]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: ASYNC220  # five, before the clock runs
+            process = subprocess.Popen(  # noqa: ASYNC220  # five, before the clock runs
+                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
             relays.append(process)
             assert process.stdout is not None
             await loop.run_in_executor(None, process.stdout.readline)
@@ -109,8 +119,7 @@ async def measure(kind: Kind, seconds: float, content: bytes, ports: list[int]) 
         sent = 0
         while time.perf_counter() - started < seconds:
             while sent - received < _WINDOW:
-                frames = encode_frames(_frame(kind, sent, content), _LIMITS.frame_bytes_max)
-                source.transport.write(b"".join(frames))
+                source.transport.write(_encode(kind, _messages(kind, sent, content)))
                 sent += _BATCH
             arrived.clear()
             await arrived.wait()
@@ -124,5 +133,5 @@ async def measure(kind: Kind, seconds: float, content: bytes, ports: list[int]) 
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        assert sys.argv[1] in ("messages", "batches")
-        uvloop.run(relay(cast(Kind, sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
+        assert sys.argv[1] in KINDS
+        uvloop.run(relay(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

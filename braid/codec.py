@@ -1,7 +1,9 @@
 """Bytes on a link: frames of a length and a body.
 
 A frame is four bytes of length, most significant first, and a msgpack body. The first frame of each side is its
-`Hello`; every later one is a list of messages, or empty, which says that the link lives.
+`Hello`; every later one is a list of messages, or empty, which says that the link lives. A message that is longer than
+a frame may be, such as the notifications of a batch that a million subscriptions match, goes on in the next frame:
+the highest bit of the length says so.
 """
 
 import struct
@@ -14,8 +16,10 @@ from braid.messages import AnyMessage
 PROTOCOL = "braid"
 PROTOCOL_VERSION = 1
 HEARTBEAT = b"\x00\x00\x00\x00"
+MESSAGE_BYTES_MAX = 1 << 30  # of a message in several frames; a longer one is dropped where it would be sent
 
 _HEADER = struct.Struct(">I")
+_GOES_ON = 1 << 31
 _encoder = msgspec.msgpack.Encoder()
 _decode_messages = msgspec.msgpack.Decoder(list[AnyMessage]).decode
 
@@ -41,12 +45,17 @@ class FrameError(ValueError):
 def encode_frames(messages: list[Any], frame_bytes_max: int) -> list[bytes]:
     """One frame, or several when one would be longer than a peer accepts."""
     body = _encoder.encode(messages)
-    if len(body) > frame_bytes_max:
-        if len(messages) == 1:
-            raise ValueError(f"a {type(messages[0]).__name__} of {len(body)} bytes does not fit into a frame")
+    if len(body) <= frame_bytes_max:
+        return [_HEADER.pack(len(body)) + body]
+    if len(messages) > 1:
         half = len(messages) // 2
         return encode_frames(messages[:half], frame_bytes_max) + encode_frames(messages[half:], frame_bytes_max)
-    return [_HEADER.pack(len(body)) + body]
+    if len(body) > MESSAGE_BYTES_MAX:
+        raise ValueError(f"a {type(messages[0]).__name__} of {len(body)} bytes; at most {MESSAGE_BYTES_MAX} are sent")
+    parts = [body[start : start + frame_bytes_max] for start in range(0, len(body), frame_bytes_max)]
+    return [_HEADER.pack(len(part) | _GOES_ON) + part for part in parts[:-1]] + [
+        _HEADER.pack(len(parts[-1])) + parts[-1]
+    ]
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -77,11 +86,13 @@ def decode_hello(body: bytes, cluster: str) -> Hello:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frame bodies. Holds at most one frame's bytes plus one read."""
+    """Cuts a stream of bytes into bodies. Holds at most one body, one frame and one read."""
 
     def __init__(self, frame_bytes_max: int) -> None:
         self._frame_bytes_max = frame_bytes_max
         self._buffer = bytearray()
+        self._parts: list[bytes] = []  # of a body that goes on
+        self._parts_bytes = 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """The bodies that are complete now; empty ones are heartbeats."""
@@ -89,15 +100,36 @@ class FrameReader:
         buffer += data
         bodies = []
         start, end = 0, len(buffer)
-        while end - start >= 4:
-            (length,) = _HEADER.unpack_from(buffer, start)
-            if length > self._frame_bytes_max:
-                raise FrameError(f"a frame of {length} bytes; at most {self._frame_bytes_max} are allowed")
-            if end - start - 4 < length:
-                break
-            start += 4
-            bodies.append(bytes(buffer[start : start + length]))
-            start += length
+        with memoryview(buffer) as view:
+            while end - start >= 4:
+                (header,) = _HEADER.unpack_from(buffer, start)
+                length = header & ~_GOES_ON
+                if length > self._frame_bytes_max:
+                    raise FrameError(f"a frame of {length} bytes; at most {self._frame_bytes_max} are allowed")
+                if end - start - 4 < length:
+                    break
+                start += 4
+                body = bytes(view[start : start + length])
+                start += length
+                if header & _GOES_ON or self._parts:
+                    whole = self._append(body, bool(header & _GOES_ON))
+                    if whole is not None:
+                        bodies.append(whole)
+                else:
+                    bodies.append(body)
         if start:
             del buffer[:start]
         return bodies
+
+    def _append(self, part: bytes, goes_on: bool) -> bytes | None:
+        self._parts.append(part)
+        self._parts_bytes += len(part)
+        if goes_on and not part:
+            raise FrameError("an empty frame that goes on")
+        if self._parts_bytes > MESSAGE_BYTES_MAX:
+            raise FrameError(f"a message of more than {MESSAGE_BYTES_MAX} bytes")
+        if goes_on:
+            return None
+        whole = b"".join(self._parts)
+        self._parts, self._parts_bytes = [], 0
+        return whole

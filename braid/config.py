@@ -81,9 +81,13 @@ class Limits(Section):
 class Links(Section):
     """TCP between slices."""
 
-    frame_bytes_max: int = Field(16 * MIB, ge=64 * KIB, description="a longer frame closes the link")
+    frame_bytes_max: int = Field(
+        16 * MIB, ge=64 * KIB, description="a longer frame closes the link; longer messages travel in several frames"
+    )
     buffer_bytes_max: int = Field(
-        64 * MIB, ge=64 * KIB, description="unsent bytes of one link; beyond it upstream is no longer read"
+        32 * MIB,
+        ge=64 * KIB,
+        description="unsent bytes of one link: from a quarter on upstream is not read, beyond it the link is closed",
     )
     handshake_s: float = Field(5.0, gt=0)
     heartbeat_s: float = Field(2.0, gt=0, description="an idle link says that it lives this often")
@@ -131,7 +135,7 @@ class ExitPoint(Section):
     gathers_max: int = Field(
         500_000,
         ge=1,
-        description="publications being gathered or awaiting receipt; beyond it partials are dropped",
+        description="batches being gathered or awaiting receipt; beyond it partials are dropped",
     )
     gather_s_max: float = Field(
         60.0, gt=0, description="an incomplete publication whose origin fell silent is let go after this"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 _RELATIVE = re.compile(r"([+-])(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h|d)")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_UNIX_S_MAX = 253_402_300_799  # the end of the year 9999, where datetime ends
+_UNIX_S_MAX = 253_402_300_799.999  # the end of the year 9999, where datetime ends
 
 
 def parse_instant(value: str | int | float, now: float) -> float:
@@ -24,8 +24,8 @@ def parse_instant(value: str | int | float, now: float) -> float:
             ) from None
         if moment.tzinfo is None:
             raise ValueError("expected a time zone, for example '2026-05-01T12:00:00Z'")
-        return moment.timestamp()
-    return _checked(float(value))
+        return _checked(moment.timestamp())
+    return _checked(value)
 
 
 def format_instant(unix_s: float) -> str:
@@ -34,6 +34,7 @@ def format_instant(unix_s: float) -> str:
 
 
 def _checked(unix_s: float) -> float:
+    """Compared before it is converted: JSON knows integers that no float can hold."""
     if not 0 <= unix_s <= _UNIX_S_MAX:
         raise ValueError("expected a time between the years 1970 and 9999")
-    return unix_s
+    return float(unix_s)

@@ -19,6 +19,8 @@ log = structlog.get_logger()
 Fsync = Literal["always", "interval", "never"]
 Done = Callable[[Exception | None], None]
 
+_SYNC_MARK = b"\x00sync"
+
 
 class GroupCommit:
     """One LevelDB database with one writer.
@@ -32,6 +34,8 @@ class GroupCommit:
         self._fsync = fsync
         self._fsync_interval_s = fsync_interval_s
         self._synced_at = 0.0
+        self._unsynced = False
+        self._failed = False
         self._database: Any = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"leveldb-{path.name}")
         self._queued: list[tuple[bytes, bytes | None]] = []  # in order; no value erases the key
@@ -40,11 +44,11 @@ class GroupCommit:
         self.writes = 0
 
     async def open(self) -> None:
-        def open_database() -> Any:
-            self._path.mkdir(parents=True, exist_ok=True)
-            return plyvel.DB(str(self._path), create_if_missing=True, write_buffer_size=16 * 1024 * 1024)
+        self._database = await self.run(self._open)
 
-        self._database = await self.run(open_database)
+    def _open(self) -> Any:
+        self._path.mkdir(parents=True, exist_ok=True)
+        return plyvel.DB(str(self._path), create_if_missing=True, write_buffer_size=16 * 1024 * 1024)
 
     async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Runs blocking work on the database's thread."""
@@ -74,39 +78,62 @@ class GroupCommit:
         return len(self._queued)
 
     def flush(self) -> None:
-        if self._writing is None and self._queued:
+        """Writes what waits; under "interval" it also brings to the disk what was written since the last time."""
+        if self._writing is None and (self._queued or self._is_sync_due()):
             self._writing = asyncio.get_running_loop().create_task(self._write_queued())
+
+    def _is_sync_due(self) -> bool:
+        if self._fsync != "interval" or not self._unsynced:
+            return False
+        return time.monotonic() - self._synced_at >= self._fsync_interval_s
 
     async def _write_queued(self) -> None:
         try:
-            while self._queued:
+            # Asked before every write: under load this goes on without end.
+            while self._queued or self._is_sync_due():
                 operations, self._queued = self._queued, []
                 done, self._done = self._done, []
-                failure: Exception | None = None
-                try:
-                    await self.run(self._write, operations)
-                except Exception as error:
-                    log.error("a write failed", database=str(self._path), error=str(error))
-                    failure = error
+                failure = await self._attempt(operations, self._is_sync_due())
                 for callback in done:
-                    callback(failure)
+                    try:
+                        callback(failure)
+                    except Exception:
+                        # Our own mistake; whoever else waits for this write must hear of it nevertheless.
+                        log.exception("a callback failed", database=str(self._path))
+                if failure is not None:
+                    # Nobody was told that these are erased; they are tried again with the next write.
+                    self._queued = [(key, value) for key, value in operations if value is None] + self._queued
+                    return
         finally:
             self._writing = None
 
-    def _write(self, operations: list[tuple[bytes, bytes | None]]) -> None:
-        now = time.monotonic()
-        sync = self._fsync == "always" or (
-            self._fsync == "interval" and now - self._synced_at >= self._fsync_interval_s
-        )
+    async def _attempt(self, operations: list[tuple[bytes, bytes | None]], sync: bool) -> Exception | None:
+        try:
+            await self.run(self._write, operations, sync or self._fsync == "always")
+        except Exception as error:
+            log.error("a write failed", database=str(self._path), error=str(error))
+            self._failed = True
+            return error
+        return None
+
+    def _write(self, operations: list[tuple[bytes, bytes | None]], sync: bool) -> None:
+        if self._failed:
+            # LevelDB goes on writing behind the record it could not finish, where no reader will ever look.
+            self._database.close()
+            self._database = self._open()
+            self._failed = False
         with self._database.write_batch(sync=sync) as batch:
+            if sync:
+                batch.put(_SYNC_MARK, b"")  # an empty batch would not be written, so nothing would be forced
             for key, value in operations:
                 if value is None:
                     batch.delete(key)
                 else:
                     batch.put(key, value)
         self.writes += 1
+        self._unsynced = not sync
         if sync:
-            self._synced_at = now
+            self._synced_at = time.monotonic()
 
     async def close(self) -> None:
         """Writes what is queued, then closes."""

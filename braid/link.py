@@ -9,7 +9,7 @@ lost; the retry loop of the connection points is what makes up for it.
 
 import asyncio
 import socket
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import structlog
 
@@ -20,7 +20,6 @@ from braid.codec import (
     Hello,
     decode_hello,
     decode_messages,
-    encode_frames,
     encode_hello,
 )
 from braid.config import Links
@@ -29,12 +28,12 @@ from braid.messages import AnyMessage
 log = structlog.get_logger()
 
 _TRANSPORT_BUFFER_BYTES = 256 * 1024
-_CONGESTED_BYTES = 4 * 1024 * 1024  # upstream is no longer read while a link holds more than this
 
 
 class LinkOwner(Protocol):
     """Whoever is told what happens on a link. Called on the event loop; must not block."""
 
+    def on_connected(self, link: "Link") -> None: ...
     def on_link_up(self, link: "Link") -> None: ...
     def on_messages(self, link: "Link", messages: list[AnyMessage]) -> None: ...
     def on_link_down(self, link: "Link", reason: str) -> None: ...
@@ -57,6 +56,7 @@ class Link(asyncio.Protocol):
         self._heard_at = self._loop.time()
         self._handshake_timer: asyncio.TimerHandle | None = None
         self._congested = False
+        self._congested_bytes = limits.buffer_bytes_max // 4
         self._close_reason = ""
         self.peer: Hello | None = None
         self.remote = "?"
@@ -64,20 +64,20 @@ class Link(asyncio.Protocol):
 
     # Sending
 
-    def send(self, messages: list[Any]) -> None:
-        """Queues messages; everything queued in one turn of the event loop is one write."""
+    def send(self, frames: list[bytes]) -> None:
+        """Queues frames; everything queued in one turn of the event loop is one write."""
         if not self.is_open:
             return
-        for frame in encode_frames(messages, self._limits.frame_bytes_max):
-            self._unsent.append(frame)
-            self._unsent_bytes += len(frame)
         if self._unsent_bytes > self._limits.buffer_bytes_max:
             self.close(f"the peer does not read: {self._unsent_bytes} bytes wait for it")
             return
+        # Whatever its size, a message may be sent when there is room before it.
+        self._unsent += frames
+        self._unsent_bytes += sum(map(len, frames))
         if not self._flush_scheduled and self._writable:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
-        if not self._congested and self._unsent_bytes > _CONGESTED_BYTES:
+        if not self._congested and self._unsent_bytes > self._congested_bytes:
             self._congested = True
             self._owner.on_congestion(self, True)
 
@@ -107,7 +107,7 @@ class Link(asyncio.Protocol):
     # Receiving
 
     def pause_reading(self) -> None:
-        if self._transport is not None and not self._reading_paused:
+        if self._transport is not None and not self._reading_paused and not self._transport.is_closing():
             self._reading_paused = True
             self._transport.pause_reading()
 
@@ -119,6 +119,8 @@ class Link(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
+        if self._close_reason:
+            return
         self._heard_at = self._loop.time()
         try:
             bodies = self._reader.feed(data)
@@ -139,6 +141,9 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses
         self._transport = transport
+        if self._close_reason:
+            transport.abort()
+            return
         transport.set_write_buffer_limits(high=_TRANSPORT_BUFFER_BYTES)
         sock = transport.get_extra_info("socket")
         if sock is not None:
@@ -147,6 +152,7 @@ class Link(asyncio.Protocol):
         self.remote = f"{address[0]}:{address[1]}" if address else "?"
         transport.write(encode_hello(self._hello))
         self._handshake_timer = self._loop.call_later(self._limits.handshake_s, self.close, "no handshake in time")
+        self._owner.on_connected(self)
 
     def _accept(self, peer: Hello) -> None:
         self.peer = peer
@@ -167,6 +173,7 @@ class Link(asyncio.Protocol):
     def close(self, reason: str) -> None:
         if not self._close_reason:
             self._close_reason = reason
+        self.is_open = False
         self._unsent.clear()
         self._unsent_bytes = 0
         if self._transport is not None:

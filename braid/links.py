@@ -1,18 +1,19 @@
 """All links of one slice: the ones it accepts from upstream, and the ones it keeps open to downstream slices.
 
-A downstream slice that is gone is dialled again with backoff. Messages for it are held meanwhile, up to a bound;
-what does not fit is dropped and counted, and the retry loop brings it again.
+A downstream slice that is gone is dialled again with backoff. Messages for it are held meanwhile, up to a bound that
+a link that comes can take at once; what does not fit is dropped and counted, and the retry loop brings it again.
 """
 
 import asyncio
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 
 from braid import metrics
-from braid.codec import Hello
+from braid.codec import Hello, encode_frames
 from braid.config import Links
 from braid.link import Link
 from braid.messages import AnyMessage
@@ -33,11 +34,12 @@ class _Target:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.link: Link | None = None
+        self.link: Link | None = None  # also while it is being made
         self.task: asyncio.Task[None] | None = None
         self.lost = asyncio.Event()
-        self.held: list[list[Any]] = []
+        self.held: list[bytes] = []
         self.held_messages = 0
+        self.held_bytes = 0
 
 
 class LinkPool:
@@ -58,10 +60,12 @@ class LinkPool:
         self._server: asyncio.Server | None = None
         self._targets: dict[str, _Target] = {}
         self._accepted: dict[str, Link] = {}  # by the peer's name
+        self._current: dict[str, Link] = {}  # by the peer's name: the link its owner was told of last
         self._all: set[Link] = set()
         self._congested: set[Link] = set()
         self._beating: asyncio.Task[None] | None = None
-        self._accepting = True
+        self._answering = asyncio.Event()
+        self._answering.set()
 
     async def listen(self, host: str, port: int) -> int:
         loop = asyncio.get_running_loop()
@@ -70,9 +74,10 @@ class LinkPool:
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
-    def _new_link(self) -> Link:
+    def _new_link(self, target: _Target | None = None) -> Link:
         link = Link(self, self._hello, self._limits)
-        self._all.add(link)
+        if target is not None:
+            target.link = link
         return link
 
     # Targets
@@ -98,16 +103,15 @@ class LinkPool:
         backoff_s = self._limits.backoff_s_min
         loop = asyncio.get_running_loop()
         while True:
+            await self._answering.wait()
             target.lost.clear()
             try:
-                _, link = await loop.create_connection(self._new_link, host, int(port))
+                await loop.create_connection(partial(self._new_link, target), host, int(port))
             except OSError as error:
                 log.debug("not linked", peer=name, address=target.address, reason=str(error))
             else:
-                target.link = link
                 started = loop.time()
                 await target.lost.wait()
-                target.link = None
                 if loop.time() - started > self._limits.backoff_s_max:
                     backoff_s = self._limits.backoff_s_min
             await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))
@@ -123,31 +127,49 @@ class LinkPool:
         target = self._targets.get(to)
         link = target.link if target is not None else self._accepted.get(to)
         if link is not None and link.is_open:
-            link.send(messages)
-        elif target is not None and target.held_messages + len(messages) <= self._held_messages_max:
-            target.held.append(messages)
-            target.held_messages += len(messages)
-        else:
+            link.send(self._encode(to, messages))
+        elif target is None or not self._hold(to, target, messages):
             metrics.MESSAGES_DROPPED.labels(self._hello.layer, "not linked").inc(len(messages))
 
+    def _hold(self, to: str, target: _Target, messages: list[Any]) -> bool:
+        """Whether there is room for them until the link is there."""
+        if target.held_messages + len(messages) > self._held_messages_max:
+            return False
+        frames = self._encode(to, messages)
+        size = sum(map(len, frames))
+        if target.held_bytes + size > self._limits.buffer_bytes_max:
+            return False
+        target.held += frames
+        target.held_messages += len(messages)
+        target.held_bytes += size
+        return True
+
+    def _encode(self, to: str, messages: list[Any]) -> list[bytes]:
+        try:
+            return encode_frames(messages, self._limits.frame_bytes_max)
+        except ValueError as error:
+            if len(messages) > 1:
+                return [frame for message in messages for frame in self._encode(to, [message])]
+            log.error("a message is too long", peer=to, reason=str(error))
+            metrics.MESSAGES_DROPPED.labels(self._hello.layer, "too long").inc()
+            return []
+
     # Owner of the links
+
+    def on_connected(self, link: Link) -> None:
+        self._all.add(link)
 
     def on_link_up(self, link: Link) -> None:
         peer = link.peer
         assert peer is not None
-        target = next((t for t in self._targets.values() if t.link is link), None)
-        wanted = self._targets.get(peer.name)
-        if target is None and wanted is not None and wanted.link is None:
-            # The connection is there before create_connection returned to `_keep_linked`.
-            target = wanted
-            target.link = link
-        if target is not None and target is not wanted:
+        target = self._target_of(link)
+        if not self._answering.is_set():
+            link.close("this slice is not registered")
+            return
+        if target is not None and target is not self._targets.get(peer.name):
             link.close(f"expected another slice at this address than {peer.name}")
             return
         if target is None:
-            if not self._accepting:
-                link.close("this slice is not registered")
-                return
             before = self._accepted.get(peer.name)
             self._accepted[peer.name] = link
             if before is not None:
@@ -155,11 +177,14 @@ class LinkPool:
             if self._congested and self._pause_upstream:
                 link.pause_reading()
         log.info("linked", peer=peer.name, remote=link.remote)
-        self._owner.on_peer_up(peer)
+        self._current[peer.name] = link
         if target is not None and target.held:
-            held, target.held, target.held_messages = target.held, [], 0
-            for messages in held:
-                link.send(messages)
+            held, target.held, target.held_messages, target.held_bytes = target.held, [], 0, 0
+            link.send(held)  # before anything that the owner sends because the peer is there
+        self._owner.on_peer_up(peer)
+
+    def _target_of(self, link: Link) -> _Target | None:
+        return next((target for target in self._targets.values() if target.link is link), None)
 
     def on_messages(self, link: Link, messages: list[AnyMessage]) -> None:
         assert link.peer is not None
@@ -172,10 +197,9 @@ class LinkPool:
 
     def on_link_down(self, link: Link, reason: str) -> None:
         self._all.discard(link)
-        self._congested.discard(link)
-        for target in self._targets.values():
-            if target.link is link:
-                target.lost.set()
+        target = self._target_of(link)
+        if target is not None:
+            target.lost.set()
         peer = link.peer
         if peer is None:
             log.warning("link refused", remote=link.remote, reason=reason)
@@ -184,29 +208,36 @@ class LinkPool:
         metrics.LINKS_LOST.labels(self._hello.layer).inc()
         if self._accepted.get(peer.name) is link:
             del self._accepted[peer.name]
-        self._owner.on_peer_down(peer)
+        if self._current.get(peer.name) is link:
+            # Not the end of a link that was refused, or that a newer one of the same peer has replaced.
+            del self._current[peer.name]
+            self._owner.on_peer_down(peer)
 
     def on_congestion(self, link: Link, congested: bool) -> None:
         """Backpressure: while a downstream link is full, upstream is not read."""
-        if not self._pause_upstream or not any(t.link is link for t in self._targets.values()):
-            return
-        before = bool(self._congested)
-        (self._congested.add if congested else self._congested.discard)(link)
-        if bool(self._congested) != before:
-            metrics.BACKPRESSURE.labels(self._hello.layer).inc(1 if congested else 0)
-            for upstream in self._accepted.values():
-                (upstream.pause_reading if congested else upstream.resume_reading)()
+        if congested and self._pause_upstream and self._target_of(link) is not None:
+            if not self._congested:
+                metrics.BACKPRESSURE.labels(self._hello.layer).inc()
+                for upstream in self._accepted.values():
+                    upstream.pause_reading()
+            self._congested.add(link)
+        elif link in self._congested:
+            # Also when it is no target any more, or upstream would never be read again.
+            self._congested.discard(link)
+            if not self._congested:
+                for upstream in self._accepted.values():
+                    upstream.resume_reading()
 
     # Life
 
     def stop_answering(self, reason: str) -> None:
         """Without a registration this slice is not part of the cluster: no link, no answer."""
-        self._accepting = False
+        self._answering.clear()
         for link in list(self._all):
             link.close(reason)
 
     def answer_again(self) -> None:
-        self._accepting = True
+        self._answering.set()
 
     async def _beat(self) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Structured logs: one line per event, with the slice on every line."""
+"""Structured logs: one line per event, with the slice and the epoch on every line."""
 
 import logging
 import sys
@@ -8,9 +8,18 @@ import structlog
 
 from braid.config import Logs
 
+_fields: dict[str, Any] = {}
 
-def configure_logs(logs: Logs, **bound_fields: Any) -> None:
-    """Sets up structlog for this process; `bound_fields` (slice, layer) stand on every line."""
+
+def set_log_field(name: str, value: Any) -> None:
+    """From now on it stands on every line of this process."""
+    _fields[name] = value
+
+
+def configure_logs(logs: Logs, **fields: Any) -> None:
+    """Sets up structlog for this process; `fields` (slice, process) stand on every line."""
+    _fields.clear()
+    _fields.update(fields)
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
     renderer: Any = (
@@ -20,7 +29,7 @@ def configure_logs(logs: Logs, **bound_fields: Any) -> None:
     )
 
     def bind(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        return {**bound_fields, **event}
+        return {**_fields, **event}
 
     structlog.configure(
         processors=[

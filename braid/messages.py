@@ -16,7 +16,7 @@ Each message is produced in one place and handled in one place:
 | SubscriptionStored  | matcher → accesspoint → connpoint | `on_subscription_stored`  |
 | SubscriptionRemoved | matcher → accesspoint → connpoint | `on_subscription_removed` |
 | SubscriptionsFound  | matcher → accesspoint → connpoint | `on_subscriptions_found`  |
-| SubscriptionMoved   | accesspoint → connpoint           | `on_subscription_moved`   |
+| SubscriptionGone    | matcher → accesspoint → connpoint | `on_subscription_gone`    |
 
 What travels is the batch: publications that one publisher sent together are accepted, logged, sent, merged, ordered
 and confirmed together, so that nothing but matching and the client's frames costs anything per publication.
@@ -128,7 +128,6 @@ class SubscriptionStored(Message, tag=13):
     ref: int
     connpoint: str
     id: str
-    moved_from: str = ""  # the home it had before, if another
 
 
 class SubscriptionRemoved(Message, tag=14):
@@ -146,9 +145,10 @@ class SubscriptionsFound(Message, tag=15):
     cursor: str  # ask again with `after` set to it; empty when there is no more
 
 
-class SubscriptionMoved(Message, tag=16):
-    """Tells a connection point that another one delivers this subscription now."""
+class SubscriptionGone(Message, tag=16):
+    """Tells a connection point that it no longer delivers this subscription: it moved, ended, or its window is over."""
 
+    connpoint: str
     id: str
 
 
@@ -165,7 +165,7 @@ AnyMessage = (
     | SubscriptionStored
     | SubscriptionRemoved
     | SubscriptionsFound
-    | SubscriptionMoved
+    | SubscriptionGone
 )
 
 

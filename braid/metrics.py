@@ -29,15 +29,20 @@ PUBLICATIONS_AGAIN = Gauge("braid_publications_sent_again", "Publications sent a
 WINDOW_PUBLICATIONS = Gauge("braid_window_publications", "Accepted and not yet confirmed")
 WINDOW_BYTES = Gauge("braid_window_bytes", "Bytes accepted and not yet confirmed")
 CONFIRM_SECONDS = Histogram(
-    "braid_confirm_seconds", "From acceptance to confirmation, one sample per batch", buckets=_SECONDS
+    "braid_confirm_seconds", "From acceptance to confirmation, the oldest batch of each confirmation", buckets=_SECONDS
 )
 NOTIFICATIONS_DELIVERED = Counter("braid_notifications_delivered_total", "Notifications put into outboxes")
 NOTIFICATIONS_DROPPED = Counter("braid_notifications_dropped_total", "Notifications lost by a subscriber", ["reason"])
 NOTIFICATIONS_REPEATED = Gauge("braid_notifications_repeated", "Notifications received again and dropped since start")
+NOTIFICATIONS_UNCLAIMED = Gauge(
+    "braid_notifications_unclaimed", "Notifications whose subscription had ended meanwhile, since start"
+)
 SUBSCRIBERS_DISCONNECTED = Counter("braid_subscribers_disconnected_total", "Subscribers disconnected", ["reason"])
 OUTBOXES = Gauge("braid_outboxes", "Subscribers with an outbox")
 OUTBOX_BYTES = Gauge("braid_outbox_bytes", "Bytes held for all subscribers")
 
 SUBSCRIPTIONS = Gauge("braid_subscriptions", "Subscriptions held", ["layer"])
-GATHERS = Gauge("braid_gathers", "Publications being gathered or awaiting receipt")
+GATHERS = Gauge("braid_gathers", "Batches being gathered or awaiting receipt")
+GATHERS_DROPPED = Gauge("braid_gathers_dropped", "Batches let go at a bound of the exit point since start")
 UNDELIVERABLE = Gauge("braid_undeliverable", "Notifications for connection points that are gone, since start")
+UNREADABLE = Gauge("braid_unreadable_publications", "Contents that the matcher could not read, since start")

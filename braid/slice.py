@@ -34,10 +34,11 @@ from braid.coordination_events import (
 )
 from braid.http_server import HttpServer
 from braid.links import LinkPool
-from braid.logs import configure_logs
+from braid.logs import configure_logs, set_log_field
 from braid.messages import AnyMessage, Send
 from braid.probes import probes_app
 from braid.topology import Configuration, Layer, Registration
+from braid.tracing import TRACED_KINDS, log_traced
 from braid.version import VERSION
 
 log = structlog.get_logger()
@@ -110,6 +111,8 @@ class Slice:
             name = kind.__name__
             started = time.perf_counter()
             self.handle(peer, kind, run)
+            if kind in TRACED_KINDS:
+                log_traced(run)
             handling, count, size = self._metrics_of(name)
             handling.observe(time.perf_counter() - started)
             count.inc(len(run))
@@ -156,7 +159,8 @@ class Slice:
             case ConfigurationChanged(configuration) if configuration is not None:
                 self._configuration = configuration
                 metrics.EPOCH.labels(self.layer).set(configuration.epoch)
-                log.info("configured", epoch=configuration.epoch)
+                set_log_field("epoch", configuration.epoch)
+                log.info("configured")
                 self.on_configured(configuration)
                 self._retarget()
             case ConfigurationChanged():
@@ -262,7 +266,7 @@ class ProbedSlice(Slice):
     _http: HttpServer | None = None
 
     async def serve_http(self, host: str, port: int) -> int:
-        self._http = HttpServer(probes_app(self.not_ready), host, port)
+        self._http = HttpServer(probes_app(self.name, self.not_ready), host, port)
         return await self._http.start()
 
     async def close(self) -> None:
@@ -302,6 +306,7 @@ def main(layer: Layer, make: Callable[[str, Settings, int], Slice]) -> None:
     if not settings.cluster.zookeeper:
         sys.exit(f"{parser.prog}: which ZooKeeper? Give --zookeeper host:port, or start everything with ./dev up")
     configure_logs(settings.logs, slice=given.name)
+    sys.setswitchinterval(0.0005)  # the thread that writes the log waits for the interpreter at most so long
     gc.set_threshold(50_000, 20, 50)  # messages live shortly and hold no cycles
 
     async def run() -> int:

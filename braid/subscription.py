@@ -87,7 +87,7 @@ def check_subscription(
         home=home,
         filter=canonical_filter(given.filter, limits),
         created_s=now,
-        from_s=_instant(given.from_, now, "$.from"),
+        from_s=_beginning(given.from_, now),
         until_s=_instant(given.until, now, "$.until"),
         temporary=temporary,
     )
@@ -102,7 +102,7 @@ def apply_patch(record: SubscriptionRecord, patch: SubscriptionPatch, limits: Li
     if patch.filter is not msgspec.UNSET:
         changes["filter"] = canonical_filter(patch.filter, limits)
     if patch.from_ is not msgspec.UNSET:
-        changes["from_s"] = _instant(patch.from_, now, "$.from")
+        changes["from_s"] = _beginning(patch.from_, now)
     if patch.until is not msgspec.UNSET:
         changes["until_s"] = _instant(patch.until, now, "$.until")
     if not changes:
@@ -112,14 +112,14 @@ def apply_patch(record: SubscriptionRecord, patch: SubscriptionPatch, limits: Li
 
 
 def canonical_filter(given: str | dict[str, Any], limits: Limits) -> str:
-    """The one spelling of a filter; empty for a filter that says nothing."""
+    """The one spelling of a filter; empty for a filter that says nothing.
+
+    What the client wrote is held against the limit: the text, or for the JSON form the text it stands for.
+    """
     try:
         parsed: Filter
         if isinstance(given, str):
-            if len(given) > limits.filter_length_max:
-                raise problems.limit_exceeded(
-                    "limits.filter_length_max", limits.filter_length_max, len(given), "$.filter"
-                )
+            _check_length(given, limits)
             if not given.strip():
                 return ""
             parsed = parse(given, max_predicates=limits.filter_predicates_max)
@@ -132,7 +132,15 @@ def canonical_filter(given: str | dict[str, Any], limits: Limits) -> str:
             position=error.position if isinstance(given, str) else None,
             expected=list(error.expected) or None,
         ) from None
-    return print_filter(parsed)
+    text = print_filter(parsed)
+    if not isinstance(given, str):
+        _check_length(text, limits)
+    return text
+
+
+def _check_length(text: str, limits: Limits) -> None:
+    if len(text) > limits.filter_length_max:
+        raise problems.limit_exceeded("limits.filter_length_max", limits.filter_length_max, len(text), "$.filter")
 
 
 def _instant(value: str | int | float | None, now: float, field: str) -> float | None:
@@ -144,9 +152,15 @@ def _instant(value: str | int | float | None, now: float, field: str) -> float |
         raise problems.invalid(field, str(error)) from None
 
 
+def _beginning(value: str | int | float | None, now: float) -> float | None:
+    """Only where a client asks for the past: the beginning of an older subscription passes by itself."""
+    from_s = _instant(value, now, "$.from")
+    if from_s is not None and from_s < now - 1:
+        raise problems.unsupported("$.from", "publications of the past are not kept yet; leave out 'from'")
+    return from_s
+
+
 def _check_window(record: SubscriptionRecord, now: float) -> SubscriptionRecord:
     if record.until_s is not None and record.until_s <= max(now, record.from_s or now):
         raise problems.invalid("$.until", "the window ends before it begins")
-    if record.from_s is not None and record.from_s < now - 1:
-        raise problems.unsupported("$.from", "publications of the past are not kept yet; leave out 'from'")
     return record

@@ -1,5 +1,9 @@
 """What the launcher says to the person who started it."""
 
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,7 +11,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
+from braid.config import Settings
+
 DEFAULT_API = "http://127.0.0.1:8080"
+
+
+def command_line() -> str:
+    """How this person can call `braid`: by its name where that is found, else by its path, as short as it goes."""
+    if shutil.which("braid"):
+        return "braid"
+    beside = Path(sys.executable).parent / "braid"
+    return shlex.quote(os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else str(beside))
 
 
 class Screen:
@@ -40,6 +54,7 @@ class Screen:
 
     def ready(self, api: Sequence[str], data: Path, seconds: float) -> None:
         self.settle()
+        is_default = data == Settings().cluster.data.absolute()
         lines = [f"[green]Braid is ready[/] [dim]after {seconds:.1f} s[/]", ""]
         lines += [f"  API        [cyan]{address}[/]" for address in api]
         lines += [
@@ -50,11 +65,12 @@ class Screen:
         ]
         if api[0] != DEFAULT_API:
             lines.append(f"  [bold]export BRAID_URL={api[0]}[/]")
+        braid = escape(command_line())
         lines += [
-            """  [bold]braid sub "value > 40"[/]""",
-            """  [bold]braid pub '{"attributes":{"value":41}}'[/]""",
+            f"""  [bold]{braid} sub "value > 40"[/]""",
+            f"""  [bold]{braid} pub '{{"attributes":{{"value":41}}}}'[/]""",
             "",
-            "[dim]Stop it with Ctrl-C here, or with[/] braid down",
+            f"[dim]Stop it with Ctrl-C here, or with[/] {braid} down{'' if is_default else f' --data {data}'}",
         ]
         self._say("\n".join(lines))
 

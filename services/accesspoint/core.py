@@ -12,7 +12,7 @@ from braid.messages import (
     Publications,
     Send,
     Subscribe,
-    SubscriptionMoved,
+    SubscriptionGone,
     SubscriptionRemoved,
     SubscriptionsFound,
     SubscriptionStored,
@@ -70,12 +70,11 @@ class AccessPointCore:
             return [Send(selector.matcher_of(message.id), [message])]
         return [Send(matcher, [message]) for matcher in selector.matchers]
 
-    def on_answer(self, message: SubscriptionStored | SubscriptionRemoved | SubscriptionsFound) -> list[Send]:
-        """A matcher's answer goes back to the connection point that asked."""
-        sends = [Send(message.connpoint, [message])]
-        if isinstance(message, SubscriptionStored) and message.moved_from:
-            sends.append(Send(message.moved_from, [SubscriptionMoved(message.epoch, message.id)]))
-        return sends
+    def on_answer(
+        self, message: SubscriptionStored | SubscriptionRemoved | SubscriptionsFound | SubscriptionGone
+    ) -> list[Send]:
+        """What a matcher has to say goes to the connection point concerned."""
+        return [Send(message.connpoint, [message])]
 
     def _to_matcher_of(self, subscription_id: str, message: Subscribe | Unsubscribe) -> list[Send]:
         selector = self._current(message.epoch)

@@ -38,7 +38,12 @@ class AccessPoint(ProbedSlice):
                     self.perform(self._core.on_unsubscribe(message))
                 case messages.FindSubscriptions():
                     self.perform(self._core.on_find_subscriptions(message))
-                case messages.SubscriptionStored() | messages.SubscriptionRemoved() | messages.SubscriptionsFound():
+                case (
+                    messages.SubscriptionStored()
+                    | messages.SubscriptionRemoved()
+                    | messages.SubscriptionsFound()
+                    | messages.SubscriptionGone()
+                ):
                     self.perform(self._core.on_answer(message))
                 case _:
                     self.reject(peer, kind)

@@ -32,9 +32,7 @@ class DeliveryCore:
             receipt = receipts.get(origin)
             if receipt is None:
                 receipt = receipts[origin] = Received(notification.epoch, origin, [], [])
-                seen = self._seen_of(origin)
-            else:
-                seen = self._seen[origin]
+            seen = self._seen_of(origin)
             seen.advance(notification.watermark)
             receipt.sequences.append(notification.sequence)
             if notification.sequence in seen:

@@ -36,7 +36,8 @@ class Batch(msgspec.Struct, eq=False):
     contents: list[bytes]
     size: int
     accepted_s: float
-    previous: int = 0  # the latest unconfirmed batch of the publisher when this one was accepted
+    previous: int = 0  # the latest unconfirmed batch of the publisher before this one, or 0
+    following: int = 0  # the earliest unconfirmed batch of the publisher after this one, or 0
     due_s: float = inf  # when to send it again; infinite until it is logged
     attempts: int = 0
     hops: list[Hop] | None = None
@@ -119,8 +120,7 @@ class IngressCore:
             batch.due_s = now_s
             return []
         batch.due_s = now_s + self._settings.retry_s
-        previous = batch.previous if batch.previous in self._current.pending else 0
-        return [self._send(self._current, batch, previous, selector)]
+        return [self._send(self._current, batch, selector)]
 
     def on_log_failed(self, batch: Batch) -> None:
         """Nothing of it was acknowledged, and nothing of it will be sent."""
@@ -154,8 +154,7 @@ class IngressCore:
         left = self._settings.retry_batch_max
         sends = []
         for origin in self._origins.values():
-            latest: dict[int, int] = {}
-            for sequence, batch in origin.pending.items():
+            for batch in origin.pending.values():
                 if left <= 0 or batch.due_s == inf:
                     break  # behind one that is not logged yet, none is
                 if batch.due_s <= now_s:
@@ -164,16 +163,15 @@ class IngressCore:
                     pause_s = self._settings.retry_s * 2 ** min(batch.attempts, 10)
                     batch.due_s = now_s + min(pause_s, self._settings.retry_s_max)
                     self.sent_again += len(batch.contents)
-                    sends.append(self._send(origin, batch, latest.get(batch.publisher, 0), selector))
-                latest[batch.publisher] = sequence
+                    sends.append(self._send(origin, batch, selector))
         return sends
 
-    def _send(self, origin: Origin, batch: Batch, previous: int, selector: BroadcastSelector) -> Send:
+    def _send(self, origin: Origin, batch: Batch, selector: BroadcastSelector) -> Send:
         message = Publications(
             selector.epoch,
             origin.name,
             batch.sequence,
-            previous,
+            batch.previous,
             origin.watermark,
             batch.publisher,
             batch.contents,
@@ -183,6 +181,8 @@ class IngressCore:
 
     def _take(self, origin: Origin, batch: Batch) -> None:
         batch.previous = origin.latest.get(batch.publisher, 0)
+        if batch.previous:
+            origin.pending[batch.previous].following = batch.sequence
         origin.pending[batch.sequence] = batch
         origin.latest[batch.publisher] = batch.sequence
         origin.next_sequence = batch.sequence + 1
@@ -190,10 +190,18 @@ class IngressCore:
         self.window_bytes += batch.size
 
     def _drop(self, origin: Origin, sequence: int) -> Batch | None:
+        """Its neighbours among the publisher's unconfirmed batches become each other's."""
         batch = origin.pending.pop(sequence, None)
-        if batch is not None:
-            self.window_publications -= len(batch.contents)
-            self.window_bytes -= batch.size
-            if origin.latest.get(batch.publisher) == sequence:
-                del origin.latest[batch.publisher]
+        if batch is None:
+            return None
+        self.window_publications -= len(batch.contents)
+        self.window_bytes -= batch.size
+        if batch.previous:
+            origin.pending[batch.previous].following = batch.following
+        if batch.following:
+            origin.pending[batch.following].previous = batch.previous
+        elif batch.previous:
+            origin.latest[batch.publisher] = batch.previous
+        else:
+            del origin.latest[batch.publisher]
         return batch

@@ -15,6 +15,7 @@ from braid.config import Delivery
 from services.connpoint.door import Item
 
 _REPLAY_BYTES_MAX = 1024 * 1024
+_DIGITS_MAX = 18  # of a number in an event id
 
 
 class Outbox:
@@ -107,22 +108,31 @@ class Outbox:
         return self.event_id(self._taken)
 
     def resume(self, last_event_id: str | None) -> str:
-        """Puts back what came after that event; returns why something is missing, or the empty string."""
+        """What came after that event waits, nothing else; returns why something is missing, or the empty string."""
         lost, self.lost = self.lost, 0
         self.dormant = False
         if last_event_id is None:
             return f"{lost} notifications were dropped while nobody took them" if lost else ""
-        incarnation, _, digits = last_event_id.rpartition("-")
-        if incarnation != self._incarnation or not digits.isdecimal() or int(digits) >= self._next_number:
+        last = self._number_of(last_event_id)
+        if last is None:
             return "notifications after that event are gone: the event is not known here"
-        last = int(digits)
         while self._sent and self._sent[-1].number > last:
             item = self._sent.pop()
             self._sent_bytes -= len(item.payload)
             self._waiting_bytes += len(item.payload)
             self._waiting.appendleft(item)
-            self._taken = item.number - 1
-        oldest = self._waiting[0].number if self._waiting else self._next_number
-        if oldest > last + 1:
-            return f"{oldest - last - 1} notifications after that event are gone"
-        return ""
+        while self._waiting and self._waiting[0].number <= last:
+            item = self._waiting.popleft()
+            self._waiting_bytes -= len(item.payload)
+            self._sent_bytes += len(item.payload)
+            self._sent.append(item)
+        missing = self._next_number - 1 - last - len(self._waiting)
+        return f"{missing} notifications after that event are gone" if missing else ""
+
+    def _number_of(self, event_id: str) -> int | None:
+        """The number in an event id of this outbox; None for any other text."""
+        incarnation, _, digits = event_id.rpartition("-")
+        if incarnation != self._incarnation or not digits.isdecimal() or len(digits) > _DIGITS_MAX:
+            return None
+        number = int(digits)
+        return number if number < self._next_number else None

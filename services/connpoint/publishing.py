@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import msgspec
+import structlog
 
 from braid import metrics, problems
 from braid.config import Settings
@@ -17,8 +18,11 @@ from braid.selector import hash64
 from services.connpoint.ingress import Batch, IngressCore
 from services.connpoint.ingress_log import IngressLog
 
+log = structlog.get_logger()
+
 _TRACES_MAX = 1000
 _BATCH_MAX = 500  # a large request travels in parts of so many publications, so that others get their turn
+_BATCH_BYTES_MAX = 1024 * 1024
 
 
 class _Checked(msgspec.Struct, eq=False):
@@ -48,6 +52,8 @@ class Publishing:
         self._perform = perform
         self._waiting: deque[_Checked] = deque()
         self._waiting_bytes = 0
+        # A batch has to fit into a frame, also when its partial carries it once for each of several connection points.
+        self._part_bytes_max = min(_BATCH_BYTES_MAX, settings.links.frame_bytes_max // 4)
         self._id_prefix = core.origin.replace("connpoint-", "p").replace(".", "-")
         self._ids_made = 0
         self._publisher_hashes: OrderedDict[str, int] = OrderedDict()
@@ -55,6 +61,8 @@ class Publishing:
         self._traced: dict[tuple[str, int], list[str]] = {}
 
     async def publish(self, publisher: str, contents: list[Content], *, wait: bool, trace: bool) -> list[str]:
+        if not contents:
+            return []
         hops: list[Hop] | None = [(self._name, time.time_ns(), 0)] if trace else None
         encoded = self._check(contents)
         ids = [content.id for content in contents]
@@ -92,7 +100,11 @@ class Publishing:
         return self._traces.get(publication_id)
 
     def on_tick(self, now_s: float) -> None:
-        self._perform(self._core.on_tick(now_s))
+        again = self._core.on_tick(now_s)
+        if again:
+            oldest = again[0].messages[0]
+            log.warning("sent again", batches=len(again), origin=oldest.origin, sequence=oldest.sequence)
+            self._perform(again)
         self._log.flush()
         metrics.WINDOW_PUBLICATIONS.set(self._core.window_publications)
         metrics.WINDOW_BYTES.set(self._core.window_bytes)
@@ -144,15 +156,27 @@ class Publishing:
 
     def _enter(self, checked: _Checked) -> None:
         now = time.time()
-        contents = checked.contents
-        for start in range(0, len(contents), _BATCH_MAX):
-            part = contents[start : start + _BATCH_MAX]
-            batch = self._core.accept(checked.publisher, part, now, checked.hops)
+        for start, end in self._parts(checked):
+            batch = self._core.accept(checked.publisher, checked.contents[start:end], now, checked.hops)
             if checked.hops is not None:
-                self._expect_traces(batch, checked.ids[start : start + _BATCH_MAX])
+                self._expect_traces(batch, checked.ids[start:end])
             # The log answers in order, so the last part answers for all.
-            logged = checked.logged if start + _BATCH_MAX >= len(contents) else None
+            logged = checked.logged if end == len(checked.contents) else None
             self._log.append(batch, partial(self._on_logged, batch, logged))
+
+    def _parts(self, checked: _Checked) -> Iterator[tuple[int, int]]:
+        """Where the parts of a request begin and end; one publication may be larger than a part should be."""
+        contents = checked.contents
+        if len(contents) <= _BATCH_MAX and checked.size <= self._part_bytes_max:
+            yield 0, len(contents)
+            return
+        start = size = 0
+        for place, content in enumerate(contents):
+            size += len(content)
+            if place > start and (place - start == _BATCH_MAX or size > self._part_bytes_max):
+                yield start, place
+                start, size = place, len(content)
+        yield start, len(contents)
 
     def _on_logged(self, batch: Batch, logged: "asyncio.Future[None] | None", failure: Exception | None) -> None:
         if failure is None:
@@ -179,6 +203,7 @@ class Publishing:
         self._traced[batch.origin, batch.sequence] = ids
         for id in ids:
             self._traces[id] = []
+        log.info("traced", message="accepted", origin=batch.origin, sequence=batch.sequence, publications=ids)
         while len(self._traces) > _TRACES_MAX:
             self._traces.popitem(last=False)
         while len(self._traced) > _TRACES_MAX:

@@ -42,6 +42,7 @@ class ConnPoint(Slice):
         self._subscribing = Subscribing(name, settings, self._delivery, self._streams, self.perform)
         self._http: HttpServer | None = None
         self._restored = False
+        self._has_been_ready = False  # since it was registered
         self._restoring: asyncio.Task[None] | None = None
         self._exitpoints_linked: set[str] = set()
         self._path_incarnations: dict[str, int] = {}
@@ -86,6 +87,7 @@ class ConnPoint(Slice):
 
     def on_registration(self, registered: bool) -> None:
         if not registered:
+            self._has_been_ready = False
             self._streams.close_all("unavailable", "the connection point lost its place in the cluster")
             self._streams.forget_all()
 
@@ -137,8 +139,8 @@ class ConnPoint(Slice):
                     self._subscribing.on_subscription_removed(message)
                 case messages.SubscriptionsFound():
                     self._subscribing.on_subscriptions_found(message)
-                case messages.SubscriptionMoved():
-                    self._subscribing.on_subscription_moved(message)
+                case messages.SubscriptionGone():
+                    self._subscribing.on_subscription_gone(message)
                 case _:
                     self.reject(peer, kind)
 
@@ -147,6 +149,7 @@ class ConnPoint(Slice):
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
         metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
+        metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
 
     # The door
 
@@ -174,7 +177,11 @@ class ConnPoint(Slice):
         self._check_ready()
         attachment = self._streams.attach(subscriber, temporary, last_event_id, asyncio.get_running_loop().time())
         if not subscriber.startswith("~"):  # a name made here a moment ago has nothing elsewhere
-            await self._subscribing.bring_home(subscriber)
+            try:
+                await self._subscribing.bring_home(subscriber)
+            except BaseException:
+                attachment.detach()
+                raise
         return attachment
 
     def trace_of(self, publication_id: str) -> list[Hop] | None:
@@ -189,6 +196,12 @@ class ConnPoint(Slice):
             raise problems.unavailable("this connection point is not registered with ZooKeeper")
 
     def _check_ready(self) -> None:
+        """Once every exit point has known this connection point, one that is away for a moment is no obstacle: it
+        knows the registered slices before it takes anything in.
+        """
+        if self._has_been_ready:
+            return
         reasons = self.not_ready()
         if reasons:
             raise problems.unavailable("; ".join(reasons))
+        self._has_been_ready = True

@@ -144,12 +144,13 @@ class Streams:
         self._bound_at_s = now_s + _BOUND_EVERY_S
         held = 0
         for subscriber, outbox in list(self._outboxes.items()):
-            if not outbox.attached and not outbox.dormant and now_s - outbox.away_since_s > self._settings.linger_s:
+            if not outbox.attached and now_s - outbox.away_since_s > self._settings.linger_s:
                 if outbox.temporary:
                     del self._outboxes[subscriber]
                     self._on_gone(subscriber)
                     continue
-                outbox.fall_dormant()
+                if not outbox.dormant:
+                    outbox.fall_dormant()
             held += outbox.held_bytes
         if held > self._settings.total_bytes_max:
             held = self._shrink()

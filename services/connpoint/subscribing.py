@@ -18,7 +18,7 @@ from braid.messages import (
     FindSubscriptions,
     Send,
     Subscribe,
-    SubscriptionMoved,
+    SubscriptionGone,
     SubscriptionRemoved,
     SubscriptionsFound,
     SubscriptionStored,
@@ -182,7 +182,7 @@ class Subscribing:
     def on_subscriptions_found(self, message: SubscriptionsFound) -> None:
         self._on_answer(message.ref, message.matcher, message)
 
-    def on_subscription_moved(self, message: SubscriptionMoved) -> None:
+    def on_subscription_gone(self, message: SubscriptionGone) -> None:
         self._unroute(message.id)
 
     def on_tick(self) -> None:

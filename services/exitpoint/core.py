@@ -12,7 +12,7 @@ Invariants:
 - Memory is bounded by the windows of the origins: `done` is pruned by the watermark that every message carries.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Literal
 
 import msgspec
@@ -83,7 +83,8 @@ class ExitPointCore:
         gather = origin.gathers.get(sequence)
         if gather is None or (gather.state == "gathering" and partial.epoch > gather.epoch):
             if gather is None:
-                if self.gathers >= self._gathers_max:
+                # What held batches wait for is let in beyond the bound, or they would fill it for ever.
+                if self.gathers >= self._gathers_max and sequence not in origin.successors:
                     self.dropped += 1
                     return
                 self.gathers += 1
@@ -96,7 +97,8 @@ class ExitPointCore:
             return
         # Sent again, it may no longer have to wait: what came before has been confirmed meanwhile.
         gather.previous = min(gather.previous, partial.previous)
-        if partial.matcher not in gather.heard:
+        # A held batch is complete: what a newer epoch says of it is in it already.
+        if gather.state == "gathering" and partial.matcher not in gather.heard:
             gather.heard.add(partial.matcher)
             for connpoint, matches in partial.matched:
                 merged = gather.matched.get(connpoint)
@@ -166,9 +168,13 @@ class ExitPointCore:
                     del origin.gathers[sequence]
                     self.gathers -= 1
                     self.dropped += 1
-            if not origin.gathers and origin.connpoint not in self._connpoints:
+            if not origin.gathers and not self._is_running(origin):
                 del self._origins[name]
         return self._effects()
+
+    def _is_running(self, origin: Origin) -> bool:
+        incarnation = self._connpoints.get(origin.connpoint)
+        return incarnation is not None and origin.name == f"{origin.connpoint}.{incarnation:x}"
 
     # Order
 
@@ -209,13 +215,13 @@ class ExitPointCore:
         return [(after, gather) for after, gather in waiting if gather is not None and gather.state == "held"]
 
     def _advance(self, origin: Origin, watermark: int) -> None:
+        before = origin.done.watermark
         origin.done.advance(watermark)
-        for previous in [previous for previous in origin.successors if previous <= watermark]:
+        for previous in _passed(origin.successors, before, watermark):
             for sequence, gather in self._successors(origin, previous):
                 self._release(origin, sequence, gather)
-        # Confirmed through another exit point. They are the oldest, so a look at the first one is enough.
-        while origin.gathers and (oldest := next(iter(origin.gathers))) <= watermark:
-            del origin.gathers[oldest]
+        for sequence in _passed(origin.gathers, before, watermark):  # confirmed through another exit point
+            del origin.gathers[sequence]
             self.gathers -= 1
 
     # Effects
@@ -263,6 +269,13 @@ class ExitPointCore:
         self._outgoing = {}
         self._confirmed = {}
         return sends
+
+
+def _passed(known: Collection[int], before: int, watermark: int) -> list[int]:
+    """Those of the known sequences that a watermark passed, without a look at all of them when it moved a little."""
+    if watermark - before < len(known):
+        return [sequence for sequence in range(before + 1, watermark + 1) if sequence in known]
+    return sorted(sequence for sequence in known if sequence <= watermark)
 
 
 def _merge(left: list[Match], right: list[Match]) -> list[Match]:

@@ -47,4 +47,5 @@ class ExitPoint(ProbedSlice):
         self.perform(self._core.on_tick(now_s))
         metrics.GATHERS.set(self._core.gathers)
         metrics.UNDELIVERABLE.set(self._core.undeliverable)
+        metrics.GATHERS_DROPPED.set(self._core.dropped)
         metrics.STALE.labels(self.layer).set(self._core.stale)

@@ -19,6 +19,7 @@ from braid.messages import (
     Partial,
     Send,
     Subscribe,
+    SubscriptionGone,
     SubscriptionRemoved,
     SubscriptionsFound,
     SubscriptionStored,
@@ -129,20 +130,25 @@ class MatcherCore:
             return []
         record = message.record
         before = self.index.get(record.id)
-        moved_from = before.home if before is not None and before.home != record.home else ""
         self.index.add(record)
         if before is None:
             self._sorted_ids = None
-        answer = SubscriptionStored(message.epoch, message.ref, message.connpoint, record.id, moved_from)
-        return [Store(record, Send(message.connpoint, [answer]))]
+        answer = SubscriptionStored(message.epoch, message.ref, message.connpoint, record.id)
+        effects: list[Effect] = [Store(record, Send(message.connpoint, [answer]))]
+        if before is not None and before.home != record.home:
+            effects.append(self._gone(before, message.epoch))
+        return effects
 
     def on_unsubscribe(self, message: Unsubscribe) -> list[Effect]:
         if not self._is_current(message.epoch):
             return []
-        existed = self.index.remove(message.id) is not None
+        removed = self.index.remove(message.id)
         self._sorted_ids = None
-        answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, existed)
-        return [Erase(message.id, Send(message.connpoint, [answer]))]
+        answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, removed is not None)
+        effects: list[Effect] = [Erase(message.id, Send(message.connpoint, [answer]))]
+        if removed is not None and removed.home != message.connpoint:
+            effects.append(self._gone(removed, message.epoch))
+        return effects
 
     def on_find_subscriptions(self, message: FindSubscriptions) -> list[Effect]:
         if not self._is_current(message.epoch):
@@ -153,12 +159,17 @@ class MatcherCore:
 
     def on_tick(self, now_s: float) -> list[Effect]:
         """Subscriptions whose window has passed are forgotten."""
-        over = [record.id for record in self.index if record.until_s is not None and record.until_s <= now_s]
-        for id in over:
-            self.index.remove(id)
-        if over:
+        if self._selector is None:
+            return []
+        effects: list[Effect] = []
+        for record in [r for r in self.index if r.until_s is not None and r.until_s <= now_s]:
+            self.index.remove(record.id)
             self._sorted_ids = None
-        return [Erase(id, None) for id in over]
+            effects += [Erase(record.id, None), self._gone(record, self._selector.epoch)]
+        return effects
+
+    def _gone(self, record: SubscriptionRecord, epoch: int) -> Send:
+        return Send(record.home, [SubscriptionGone(epoch, record.home, record.id)])
 
     def _page(self, asked: FindSubscriptions) -> tuple[list[SubscriptionRecord], str]:
         """Records in the order of their ids, and where to go on; looks at a bounded number of them."""

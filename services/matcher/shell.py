@@ -79,6 +79,11 @@ class Matcher(ProbedSlice):
                 case Erase(id, then):
                     self._store.erase(id, None if then is None else self._answer_when_done(accesspoint, then))
 
+    def _any_accesspoint(self) -> str:
+        """For what nobody asked: any access point reaches every connection point."""
+        configuration = self.configuration()
+        return "" if configuration is None else configuration.accesspoints[0]
+
     def _answer_when_done(self, accesspoint: str, then: Send) -> Callable[[Exception | None], None]:
         return partial(self._answer, accesspoint, then)
 
@@ -89,6 +94,8 @@ class Matcher(ProbedSlice):
     def on_tick(self, now_s: float) -> None:
         if now_s >= self._expire_at_s:
             self._expire_at_s = now_s + _EXPIRE_EVERY_S
-            self._perform_effects(self._core.on_tick(now_s), "")
+            self._perform_effects(self._core.on_tick(now_s), self._any_accesspoint())
+        self._store.flush()
         metrics.STALE.labels(self.layer).set(self._core.stale)
         metrics.SUBSCRIPTIONS.labels(self.layer).set(len(self._core.index))
+        metrics.UNREADABLE.set(self._core.unreadable)

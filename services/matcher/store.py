@@ -28,6 +28,9 @@ class SubscriptionStore:
     def erase(self, id: str, done: Callable[[Exception | None], None] | None) -> None:
         self._database.delete(_PREFIX + id.encode(), done)
 
+    def flush(self) -> None:
+        self._database.flush()
+
     @property
     def queued(self) -> int:
         return self._database.queued

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.local_cluster import LocalCluster, local_cluster
 from tests.cluster.traffic import Traffic
 
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 TWO_OF_EACH = "connpoint=2,accesspoint=2,matcher=2,exitpoint=2"
 

@@ -96,8 +96,7 @@ class Traffic:
             for n, subscriber in enumerate(self.subscribers)
         ]
         try:
-            async with asyncio.timeout(20):
-                await asyncio.gather(*(subscriber.subscribed.wait() for subscriber in self.subscribers))
+            await self._until_subscribed(receiving)
             publishing = [
                 asyncio.create_task(publisher.run(publish_at[n % len(publish_at)], self._stop, pause_s))
                 for n, publisher in enumerate(self.publishers)
@@ -114,6 +113,15 @@ class Traffic:
             results = await asyncio.gather(*receiving, return_exceptions=True)
         broken = [r for r in results if isinstance(r, Exception) and not isinstance(r, asyncio.CancelledError)]
         assert not broken, broken
+
+    async def _until_subscribed(self, receiving: "list[asyncio.Task[None]]") -> None:
+        """Or until one of them fails, which says more than that time is up."""
+        async with asyncio.timeout(20):
+            while not all(subscriber.subscribed.is_set() for subscriber in self.subscribers):
+                await asyncio.sleep(0.01)
+                for task in receiving:
+                    if task.done():
+                        task.result()
 
     async def _settle(self) -> None:
         """Until nothing is missing, or long enough that it never will come."""

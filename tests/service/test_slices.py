@@ -13,8 +13,6 @@ from tests.cluster.traffic import socket
 from tests.service.in_process import client_of, in_process_cluster
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
 
-pytestmark = pytest.mark.xdist_group("zookeeper")
-
 
 async def _ask(connection: Any, **frame: Any) -> dict[str, Any]:
     await connection.send(json.dumps(frame))

@@ -1,10 +1,9 @@
-"""What an orchestrator and a metrics collector ask."""
+"""The probes of a connection point, on its public port."""
 
-import msgspec
-import prometheus_client
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from braid.probes import health_response, metrics_response, readiness_response
 from services.connpoint.door import Door
 
 PATHS = ("/healthz", "/readyz", "/metrics")
@@ -15,7 +14,7 @@ def create_router(door: Door) -> APIRouter:
 
     @router.get("/healthz", summary="The process runs", response_class=Response)
     async def health() -> Response:
-        return _json({"status": "alive", "slice": door.name})
+        return health_response(door.name)
 
     @router.get(
         "/readyz",
@@ -24,19 +23,10 @@ def create_router(door: Door) -> APIRouter:
         responses={503: {"description": "It cannot; the body says why"}},
     )
     async def readiness() -> Response:
-        reasons = door.not_ready()
-        if reasons:
-            return _json({"status": "not ready", "slice": door.name, "reasons": reasons}, 503)
-        return _json({"status": "ready", "slice": door.name})
+        return readiness_response(door.name, door.not_ready())
 
     @router.get("/metrics", summary="Prometheus text", response_class=Response)
     async def metrics() -> Response:
-        return Response(
-            prometheus_client.generate_latest(), headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST}
-        )
+        return metrics_response()
 
     return router
-
-
-def _json(value: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -1,0 +1,194 @@
+"""Publications where they enter: every limit and every bad value gives the problem that names it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from braid.config import Limits
+from braid.content import (
+    DECODE_ERRORS,
+    Content,
+    check_content,
+    decode_content,
+    decode_contents,
+    decode_matchable,
+    explain_decode_error,
+    finish_content,
+)
+from braid.problems import Problem
+
+NOW = 1_777_636_800.0  # 2026-05-01T12:00:00Z
+LIMITS = Limits(attributes_max=3, name_length_max=5, string_length_max=10, publication_bytes_max=200)
+
+
+def problem_of(content: Content) -> dict[str, Any]:
+    with pytest.raises(Problem) as raised:
+        check_content(content, LIMITS, NOW)
+    return raised.value.document()
+
+
+def decode_problem(body: bytes) -> dict[str, Any]:
+    with pytest.raises(DECODE_ERRORS) as raised:
+        decode_content(body)
+    return explain_decode_error(raised.value, "the body").document()
+
+
+@pytest.mark.parametrize(
+    ("content", "limit", "maximum", "actual", "field"),
+    [
+        (Content(attributes={"a": 1, "b": 2, "c": 3, "d": 4}), "attributes_max", 3, 4, "$.attributes"),
+        (Content(attributes={"abcdef": 1}), "name_length_max", 5, 6, "$.attributes"),
+        (Content(attributes={"a": "x" * 11}), "string_length_max", 10, 11, "$.attributes.a"),
+        (Content(text="x" * 11), "string_length_max", 10, 11, "$.text"),
+        (Content(id="abcdef"), "name_length_max", 5, 6, "$.id"),
+        (Content(topic="abcdef"), "name_length_max", 5, 6, "$.topic"),
+        (Content(object="abcdef"), "name_length_max", 5, 6, "$.object"),
+    ],
+)
+def test_limits(content: Content, limit: str, maximum: int, actual: int, field: str) -> None:
+    assert problem_of(content) == {
+        "type": "urn:braid:problem:limit-exceeded",
+        "title": "A limit was exceeded",
+        "status": 422,
+        "detail": f"at most {maximum} allowed by the limit 'limits.{limit}', this is {actual}",
+        "limit": f"limits.{limit}",
+        "maximum": maximum,
+        "actual": actual,
+        "field": field,
+    }
+
+
+def test_exactly_at_every_limit() -> None:
+    content = Content(
+        id="abcde",
+        topic="abcde",
+        object="abcde",
+        text="é" * 10,
+        attributes={"abcde": "é" * 10, "b": 2**63 - 1, "c": -(2**63)},
+        zone={"type": "point", "lat": 1, "lon": 2},
+    )
+    check_content(content, LIMITS, NOW)
+
+
+@pytest.mark.parametrize(
+    ("content", "field", "detail"),
+    [
+        (Content(attributes={"": 1}), "$.attributes", "an attribute needs a name"),
+        (Content(attributes={"a": 2**63}), "$.attributes.a", "an integer must fit into 64 bits"),
+        (Content(attributes={"a": -(2**63) - 1}), "$.attributes.a", "an integer must fit into 64 bits"),
+        (Content(zone={}), "$.zone.type", "expected 'point', 'circle', 'box', 'Point' or 'Polygon'"),
+        (Content(zone={"type": 1}), "$.zone.type", "expected 'point', 'circle', 'box', 'Point' or 'Polygon'"),
+        (Content(expires="soon"), "$.expires", "expected a time such as"),
+        (Content(expires=""), "$.expires", "expected a time such as"),
+        (Content(expires="2026-05-01T12:00:00"), "$.expires", "expected a time zone"),
+        (Content(expires=-1), "$.expires", "expected a time between the years 1970 and 9999"),
+        (Content(expires=10**400), "$.expires", "expected a time between the years 1970 and 9999"),
+        (Content(expires=float("inf")), "$.expires", "expected a finite number"),
+        (Content(expires=float("nan")), "$.expires", "expected a finite number"),
+    ],
+)
+def test_bad_values(content: Content, field: str, detail: str) -> None:
+    problem = problem_of(content)
+    assert (problem["status"], problem["type"], problem["field"]) == (422, "urn:braid:problem:invalid-field", field)
+    assert problem["detail"].startswith(detail)
+
+
+@pytest.mark.parametrize(
+    ("written", "absolute"),
+    [
+        ("+10m", "2026-05-01T12:10:00.000Z"),
+        ("-1s", "2026-05-01T11:59:59.000Z"),
+        ("2026-05-01T14:00:00+02:00", "2026-05-01T12:00:00.000Z"),
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1_777_636_800.25, "2026-05-01T12:00:00.250Z"),
+    ],
+)
+def test_expires_becomes_absolute(written: str | float, absolute: str) -> None:
+    content = Content(id="p", expires=written)
+    check_content(content, LIMITS, NOW)
+    assert content.expires == absolute
+    expires = decode_matchable(finish_content(content, LIMITS)).expires
+    assert expires is not None
+    assert expires.timestamp() == pytest.approx(
+        {"+10m": NOW + 600, "-1s": NOW - 1}.get(str(written), expires.timestamp()), abs=1e-3
+    )
+
+
+def test_the_canonical_bytes() -> None:
+    given = b'{ "attributes": {"n": 1, "f": 1.0, "t": true, "s": "\\u00e9"}, "data": { "any": [1,  2] }, "id": "p" }'
+    content = decode_content(given)
+    check_content(content, Limits(), NOW)
+    assert finish_content(content, Limits()) == (
+        '{"id":"p","attributes":{"n":1,"f":1.0,"t":true,"s":"é"},"data":{ "any": [1,  2] }}'.encode()
+    )
+
+
+def test_what_is_not_given_is_not_written() -> None:
+    assert finish_content(Content(), LIMITS) == b"{}"
+    assert finish_content(decode_content(b'{"data":null}'), LIMITS) == b'{"data":null}'
+
+
+def test_a_publication_too_long_in_its_canonical_form() -> None:
+    content = Content(id="p", data=msgspec.Raw(b'"' + b"x" * 200 + b'"'))
+    with pytest.raises(Problem) as raised:
+        finish_content(content, LIMITS)
+    assert raised.value.document() == {
+        "type": "urn:braid:problem:limit-exceeded",
+        "title": "A limit was exceeded",
+        "status": 413,
+        "detail": "at most 200 allowed by the limit 'limits.publication_bytes_max', this is 220",
+        "limit": "limits.publication_bytes_max",
+        "maximum": 200,
+        "actual": 220,
+        "field": "$",
+    }
+
+
+def test_a_zone_keeps_numbers_of_any_size() -> None:
+    zone = b'{"type":"point","lat":18446744073709551616}'
+    content = decode_content(b'{"zone":' + zone + b"}")
+    check_content(content, LIMITS, NOW)
+    assert finish_content(content, LIMITS) == b'{"zone":' + zone + b"}"
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b".5", b"01"])
+def test_only_finite_numbers_get_in(number: bytes) -> None:
+    problem = decode_problem(b'{"attributes":{"a":' + number + b"}}")
+    assert problem["status"] in (400, 422)
+    assert decode_problem(b'{"expires":' + number + b"}")["status"] in (400, 422)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field", "detail"),
+    [
+        (b'{"subject":1}', 422, "$", "Object contains unknown field `subject`"),
+        (b'{"attributes":{"a":null}}', 422, "$.attributes[...]", "Expected `bool | int | float | str`, got `null`"),
+        (b'{"attributes":{"a":[1]}}', 422, "$.attributes[...]", "Expected `bool | int | float | str`, got `array`"),
+        (b'{"attributes":[]}', 422, "$.attributes", "Expected `object`, got `array`"),
+        (b'{"id":7}', 422, "$.id", "Expected `str`, got `int`"),
+        (b'{"expires":true}', 422, "$.expires", "Expected `int | float | str | null`, got `bool`"),
+        (b'{"zone":"here"}', 422, "$.zone", "Expected `object | null`, got `str`"),
+        (b"[]", 422, "$", "Expected `object`, got `array`"),
+        (b"", 400, None, "the body is not valid JSON: Input data was truncated"),
+        (b"{", 400, None, "the body is not valid JSON: Input data was truncated"),
+        (b"{} {}", 400, None, "the body is not valid JSON: JSON is malformed: trailing characters (byte 4)"),
+        (b'{"data":' + b"[" * 9999 + b"]" * 9999 + b"}", 400, None, "the body is nested too deeply"),
+        (b'{"id":"\xff"}', 400, None, "the body is not UTF-8: invalid start byte at byte 0"),
+    ],
+)
+def test_what_the_decoder_refuses(body: bytes, status: int, field: str | None, detail: str) -> None:
+    problem = decode_problem(body)
+    assert (problem["status"], problem.get("field"), problem["detail"]) == (status, field, detail)
+
+
+def test_the_place_in_an_array() -> None:
+    with pytest.raises(msgspec.ValidationError) as raised:
+        decode_contents(b'[{}, {"id": 7}]')
+    assert explain_decode_error(raised.value, "the body").members["field"] == "$[1].id"
+
+
+def test_the_matcher_skips_what_it_does_not_look_at() -> None:
+    readable = decode_matchable(b'{"id":"p","attributes":{"a":1},"data":{"b":[2]},"from a later version":true}')
+    assert readable.attributes == {"a": 1}
+    assert readable.expires is None

@@ -1,0 +1,374 @@
+"""The retry loop: accepted, logged, sent, sent again, confirmed, forgotten; and never more than the window."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from braid.config import Ingress
+from braid.messages import Confirmed, Publications, Send
+from braid.topology import Configuration
+from services.connpoint.ingress import Batch, IngressCore
+
+ORIGIN = "connpoint-1.a"
+SETTINGS = Ingress(
+    window_publications_max=10, window_bytes_max=1 << 20, retry_s=2.0, retry_s_max=8.0, retry_batch_max=4
+)
+CONFIGURATION = Configuration(1, ("accesspoint-1", "accesspoint-2"), ("matcher-1",), ("exitpoint-1",))
+EVEN, ODD = 10, 11  # publishers; their numbers choose the access point
+
+
+def configured() -> IngressCore:
+    core = IngressCore(ORIGIN, SETTINGS)
+    core.on_configuration(CONFIGURATION, 0.0)
+    return core
+
+
+def publish(core: IngressCore, publisher: int, *contents: bytes, now_s: float = 100.0) -> list[Send]:
+    return core.on_logged(core.accept(publisher, list(contents) or [b"x"], now_s), now_s, 0)
+
+
+def confirm(core: IngressCore, *sequences: int, origin: str = ORIGIN) -> list[int]:
+    return [batch.sequence for batch in core.on_confirmed(Confirmed(1, origin, list(sequences)))]
+
+
+def sent(sends: list[Send]) -> list[tuple[str, int, int, int]]:
+    """Access point, sequence, previous, watermark of each message."""
+    return [(send.to, m.sequence, m.previous, m.watermark) for send in sends for m in send.messages]
+
+
+# Accepting, logging, sending
+
+
+def test_a_batch_is_sent_when_it_is_logged_and_not_before() -> None:
+    core = configured()
+    batch = core.accept(EVEN, [b"one", b"three"], 100.0)
+    assert (core.window_publications, core.window_bytes) == (2, 8)
+    assert core.on_tick(1000.0) == []
+    assert core.on_logged(batch, 100.0, 0) == [
+        Send("accesspoint-1", [Publications(1, ORIGIN, 1, 0, 0, EVEN, [b"one", b"three"], None)])
+    ]
+
+
+def test_sequences_grow_by_one_and_publishers_choose_the_access_point() -> None:
+    core = configured()
+    assert [sent(publish(core, publisher)) for publisher in (EVEN, ODD, EVEN, EVEN)] == [
+        [("accesspoint-1", 1, 0, 0)],
+        [("accesspoint-2", 2, 0, 0)],
+        [("accesspoint-1", 3, 1, 0)],
+        [("accesspoint-1", 4, 3, 0)],
+    ]
+
+
+def test_a_traced_batch_carries_when_it_came_and_when_it_was_logged() -> None:
+    core = configured()
+    batch = core.accept(EVEN, [b"x"], 100.0, [("connpoint-1", 5, 0)])
+    (send,) = core.on_logged(batch, 100.0, 9)
+    assert send.messages[0].hops == [("connpoint-1", 5, 9)]
+
+
+def test_without_a_configuration_a_logged_batch_waits() -> None:
+    core = IngressCore(ORIGIN, SETTINGS)
+    assert publish(core, EVEN) == []
+    assert core.on_tick(200.0) == []
+    core.on_configuration(CONFIGURATION, 200.0)
+    assert sent(core.on_tick(200.0)) == [("accesspoint-1", 1, 0, 0)]
+
+
+# Confirmations
+
+
+def test_a_confirmed_batch_leaves_the_window_and_the_log() -> None:
+    core = configured()
+    publish(core, EVEN, b"abc")
+    (batch,) = core.on_confirmed(Confirmed(1, ORIGIN, [1]))
+    assert (batch.origin, batch.sequence) == (ORIGIN, 1)
+    assert (core.window_publications, core.window_bytes) == (0, 0)
+    assert core.is_drained
+    assert core.on_tick(1000.0) == []
+
+
+def test_a_repeated_or_unknown_confirmation_changes_nothing() -> None:
+    core = configured()
+    publish(core, EVEN)
+    assert confirm(core, 1, 1) == [1]
+    assert confirm(core, 1, 99) == []
+    assert confirm(core, 1, origin="connpoint-9.z") == []
+    assert core.window_publications == 0
+
+
+def test_the_watermark_stops_at_the_first_gap() -> None:
+    core = configured()
+    for _ in range(4):
+        publish(core, EVEN)
+    assert confirm(core, 2, 3) == [2, 3]
+    assert sent(publish(core, ODD))[0][3] == 0
+    assert confirm(core, 1) == [1]
+    assert sent(publish(core, ODD))[0][3] == 3
+    assert confirm(core, 6, 5, 4) == [6, 5, 4]
+    assert sent(publish(core, ODD))[0][3] == 6
+
+
+def test_previous_is_the_latest_unconfirmed_one_of_the_same_publisher() -> None:
+    core = configured()
+    publish(core, EVEN)
+    publish(core, ODD)
+    publish(core, EVEN)
+    confirm(core, 3)
+    assert sent(publish(core, EVEN)) == [("accesspoint-1", 4, 1, 0)]
+    confirm(core, 1)
+    assert sent(publish(core, EVEN)) == [("accesspoint-1", 5, 4, 1)]
+    confirm(core, 2, 4, 5)
+    assert sent(publish(core, EVEN)) == [("accesspoint-1", 6, 0, 5)]
+
+
+def test_previous_when_it_is_confirmed_between_acceptance_and_log() -> None:
+    core = configured()
+    publish(core, EVEN)
+    second = core.accept(EVEN, [b"x"], 100.0)
+    confirm(core, 1)
+    assert sent(core.on_logged(second, 100.0, 0)) == [("accesspoint-1", 2, 0, 1)]
+
+
+# Sending again
+
+
+def test_retries_back_off_up_to_the_longest_pause() -> None:
+    core = configured()
+    publish(core, EVEN, now_s=100.0)
+    times = [tenth / 10 for tenth in range(1000, 1500) if core.on_tick(tenth / 10)]
+    assert times == [102.0, 106.0, 114.0, 122.0, 130.0, 138.0, 146.0]
+    assert core.sent_again == 7
+
+
+def test_sent_again_is_the_same_batch_under_the_current_epoch_and_watermark() -> None:
+    core = configured()
+    publish(core, ODD)
+    publish(core, EVEN, b"same")
+    confirm(core, 1)
+    core.on_configuration(Configuration(2, ("accesspoint-9",), ("matcher-1",), ("exitpoint-1",)), 100.0)
+    assert core.on_tick(102.0) == [Send("accesspoint-9", [Publications(2, ORIGIN, 2, 0, 1, EVEN, [b"same"], None)])]
+
+
+def test_previous_of_a_retry_skips_what_was_confirmed() -> None:
+    core = configured()
+    for _ in range(4):
+        publish(core, EVEN)
+    confirm(core, 2, 3)
+    assert sent(core.on_tick(102.0)) == [("accesspoint-1", 1, 0, 0), ("accesspoint-1", 4, 1, 0)]
+
+
+def test_one_tick_sends_a_bounded_number_again_and_the_next_goes_on() -> None:
+    core = configured()
+    for _ in range(5):
+        publish(core, EVEN, b"x", b"y")
+    assert [sequence for _, sequence, _, _ in sent(core.on_tick(102.0))] == [1, 2]
+    assert [sequence for _, sequence, _, _ in sent(core.on_tick(102.1))] == [3, 4]
+    assert sent(core.on_tick(102.2)) == [("accesspoint-1", 5, 4, 0)]
+    assert core.on_tick(102.3) == []
+    assert core.sent_again == 10
+
+
+def test_nothing_behind_an_unlogged_batch_is_sent() -> None:
+    core = configured()
+    publish(core, EVEN)
+    core.accept(EVEN, [b"x"], 100.0)
+    assert [sequence for _, sequence, _, _ in sent(core.on_tick(500.0))] == [1]
+
+
+def test_a_slice_that_returned_brings_the_retry_forward() -> None:
+    core = configured()
+    publish(core, EVEN, now_s=100.0)
+    unlogged = core.accept(EVEN, [b"x"], 100.0)
+    core.on_slice_returned(100.5)
+    assert core.on_tick(100.7) == []
+    assert [sequence for _, sequence, _, _ in sent(core.on_tick(100.9))] == [1]
+    assert sent(core.on_logged(unlogged, 101.0, 0)) == [("accesspoint-1", 2, 1, 0)]
+
+
+def test_a_slice_that_returned_does_not_put_a_retry_off() -> None:
+    core = configured()
+    publish(core, EVEN, now_s=100.0)
+    core.on_slice_returned(101.9)
+    assert len(core.on_tick(102.0)) == 1
+
+
+# The window
+
+
+@pytest.mark.parametrize(("publications", "size", "room"), [(3, 1, True), (4, 1, False), (1, (1 << 20) - 7, True)])
+def test_room_in_the_window(publications: int, size: int, room: bool) -> None:
+    core = configured()
+    publish(core, EVEN, *[b"x"] * 7)
+    assert core.has_room(publications, size) is room
+
+
+def test_the_bytes_of_the_window() -> None:
+    core = configured()
+    publish(core, EVEN, b"x" * 100)
+    assert core.has_room(1, (1 << 20) - 100)
+    assert not core.has_room(1, (1 << 20) - 99)
+
+
+def test_what_is_larger_than_the_window_enters_when_it_is_empty() -> None:
+    core = configured()
+    assert core.has_room(1000, 1 << 30)
+    publish(core, EVEN, *[b"x"] * 1000)
+    assert not core.has_room(1, 1)
+    confirm(core, 1)
+    assert core.has_room(1000, 1 << 30)
+
+
+# The log
+
+
+def test_a_failed_write_is_as_if_nothing_had_been_accepted() -> None:
+    core = configured()
+    publish(core, EVEN)
+    core.on_log_failed(core.accept(EVEN, [b"abc"], 100.0))
+    assert (core.window_publications, core.window_bytes) == (1, 1)
+    assert sent(publish(core, EVEN)) == [("accesspoint-1", 3, 1, 0)]
+    confirm(core, 1)
+    assert sent(publish(core, EVEN)) == [("accesspoint-1", 4, 3, 2)]
+
+
+def test_a_batch_behind_a_failed_one_follows_the_one_before_it() -> None:
+    core = configured()
+    publish(core, EVEN)
+    failing, behind = core.accept(EVEN, [b"x"], 100.0), core.accept(EVEN, [b"x"], 100.0)
+    core.on_log_failed(failing)
+    assert sent(core.on_logged(behind, 100.0, 0)) == [("accesspoint-1", 3, 1, 0)]
+
+
+def test_recovered_batches_of_older_origins_are_sent_at_once_in_their_order() -> None:
+    core = IngressCore(ORIGIN, SETTINGS)
+    recovered = [
+        ("connpoint-1.1", 5, EVEN, [b"a"]),
+        ("connpoint-1.1", 7, ODD, [b"b"]),
+        ("connpoint-1.1", 9, EVEN, [b"c"]),
+        ("connpoint-1.2", 1, EVEN, [b"d"]),
+    ]
+    core.on_recovered(recovered, 50.0)
+    assert core.window_publications == 4
+    core.on_configuration(CONFIGURATION, 50.0)
+    assert [
+        (m.origin, m.sequence, m.previous, m.watermark, m.contents) for s in core.on_tick(50.0) for m in s.messages
+    ] == [
+        ("connpoint-1.1", 5, 0, 4, [b"a"]),
+        ("connpoint-1.1", 7, 0, 4, [b"b"]),
+        ("connpoint-1.1", 9, 5, 4, [b"c"]),
+        ("connpoint-1.2", 1, 0, 0, [b"d"]),
+    ]
+
+
+def test_a_new_origin_starts_beside_the_recovered_ones() -> None:
+    core = IngressCore(ORIGIN, SETTINGS)
+    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"])], 50.0)
+    core.on_configuration(CONFIGURATION, 50.0)
+    assert core.origin == ORIGIN
+    assert sent(publish(core, EVEN)) == [("accesspoint-1", 1, 0, 0)]
+
+
+def test_the_watermark_of_a_recovered_origin_passes_its_gaps() -> None:
+    core = IngressCore(ORIGIN, SETTINGS)
+    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"]), ("connpoint-1.1", 9, EVEN, [b"b"])], 50.0)
+    core.on_configuration(CONFIGURATION, 50.0)
+    assert confirm(core, 5, origin="connpoint-1.1") == [5]
+    assert sent(core.on_tick(50.3)) == [("accesspoint-1", 9, 0, 8)]
+
+
+def test_a_recovered_origin_is_forgotten_with_its_last_batch() -> None:
+    core = IngressCore(ORIGIN, SETTINGS)
+    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"])], 50.0)
+    assert confirm(core, 5, origin="connpoint-1.1") == [5]
+    assert confirm(core, 5, origin="connpoint-1.1") == []
+    assert core.is_drained
+    core.on_configuration(CONFIGURATION, 50.0)
+    assert core.on_tick(1000.0) == []
+
+
+class IngressMachine(RuleBasedStateMachine):
+    """Against a model that keeps every batch and its state in plain lists."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.core = configured()
+        self.now_s = 100.0
+        self.state: dict[int, str] = {}  # sequence -> accepted, logged, confirmed, failed
+        self.batches: dict[int, Batch] = {}
+        self.unlogged: list[Batch] = []
+
+    @rule(publisher=st.sampled_from([EVEN, ODD]), sizes=st.lists(st.integers(1, 9), min_size=1, max_size=4))
+    def accept(self, publisher: int, sizes: list[int]) -> None:
+        if not self.core.has_room(len(sizes), sum(sizes)):
+            assert self.core.window_publications + len(sizes) > 10
+            return
+        batch = self.core.accept(publisher, [b"x" * size for size in sizes], self.now_s)
+        assert batch.sequence == len(self.state) + 1
+        self.state[batch.sequence] = "accepted"
+        self.batches[batch.sequence] = batch
+        self.unlogged.append(batch)
+
+    @rule(count=st.integers(1, 4), failing=st.integers(0, 9))
+    def log_answers(self, count: int, failing: int) -> None:
+        """`failing` says which of them fails; mostly none."""
+        for nth, batch in enumerate(self.unlogged[:count]):
+            self.unlogged.pop(0)
+            if nth == failing:
+                self.state[batch.sequence] = "failed"
+                self.core.on_log_failed(batch)
+            else:
+                self.state[batch.sequence] = "logged"
+                self.check(self.core.on_logged(batch, self.now_s, 0))
+
+    @rule(publishers=st.lists(st.sampled_from([EVEN, ODD]), min_size=1, max_size=4))
+    def publish(self, publishers: list[int]) -> None:
+        for publisher in publishers:
+            self.accept(publisher, [1])
+        self.log_answers(len(self.unlogged), 9)
+
+    @rule(places=st.lists(st.integers(0, 11), min_size=1, max_size=4))
+    def confirm(self, places: list[int]) -> None:
+        """Any that were sent, in any order, also those that are confirmed already."""
+        known = [s for s, state in self.state.items() if state in ("logged", "confirmed")][-12:]
+        chosen = [known[place % len(known)] for place in places if known]
+        dropped = confirm(self.core, *chosen)
+        assert dropped == [s for s in dict.fromkeys(chosen) if self.state[s] == "logged"]
+        self.state.update(dict.fromkeys(dropped, "confirmed"))
+
+    @rule(passing_s=st.sampled_from([0.1, 0.5, 2.0, 9.0]))
+    def tick(self, passing_s: float) -> None:
+        self.now_s += passing_s
+        self.check(self.core.on_tick(self.now_s))
+
+    @rule()
+    def slice_returned(self) -> None:
+        self.core.on_slice_returned(self.now_s)
+
+    def check(self, sends: list[Send]) -> None:
+        for send in sends:
+            for message in send.messages:
+                assert self.state[message.sequence] == "logged"
+                below = {s: state for s, state in self.state.items() if s <= message.watermark}
+                assert set(below.values()) <= {"confirmed", "failed"}
+                assert message.watermark < message.sequence
+                batch = self.batches[message.sequence]
+                before = [
+                    s
+                    for s, state in self.state.items()
+                    if s < message.sequence and state == "logged" and self.batches[s].publisher == batch.publisher
+                ]
+                assert message.previous == max(before, default=0)
+
+    @invariant()
+    def window_is_what_is_neither_confirmed_nor_failed(self) -> None:
+        inside = [self.batches[s] for s, state in self.state.items() if state in ("accepted", "logged")]
+        assert self.core.window_publications == sum(len(batch.contents) for batch in inside)
+        assert self.core.window_bytes == sum(len(content) for batch in inside for content in batch.contents)
+        assert self.core.is_drained is (not inside)
+
+
+TestIngressMachine = IngressMachine.TestCase
+TestIngressMachine.settings = settings(
+    derandomize=True, deadline=None, max_examples=50, stateful_step_count=30, database=None
+)
