@@ -29,17 +29,19 @@ async def without_blocking(batches: Iterator[Batch]) -> AsyncIterator[Batch]:
     read: asyncio.Queue[Batch | BaseException | None] = asyncio.Queue()
     room = threading.Semaphore(_READ_AHEAD)
 
-    def hand_over(item: Batch | BaseException | None) -> None:
+    def hand_over(item: Batch | BaseException | None) -> bool:
         room.acquire()
         try:
             loop.call_soon_threadsafe(read.put_nowait, item)
         except RuntimeError:
-            sys.exit()  # the loop is closed: the command has ended, and this thread with it
+            return False  # the loop is closed: the command has ended, and this thread with it
+        return True
 
     def pump() -> None:
         try:
             for batch in batches:
-                hand_over(batch)
+                if not hand_over(batch):
+                    return
         except Exception as error:
             hand_over(error)
         else:

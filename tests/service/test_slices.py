@@ -174,3 +174,52 @@ async def test_a_trace_names_every_hop_in_order(zookeeper: ZooKeeperServer, tmp_
         ]
         times = [time for hop in hops for time in (hop["arrived_ns"], hop["left_ns"])]
         assert times == sorted(times)
+
+
+async def test_a_batch_whose_matches_fill_many_frames_arrives_whole(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+    links = {"frame_bytes_max": 64 * 1024}
+    async with in_process_cluster(zookeeper.hosts, tmp_path, links=links) as cluster, client_of(cluster) as http:
+        async with socket(cluster.api, subscriber="everything") as connection:
+            for number in range(100):
+                await _ask(connection, op="subscribe", ref=number, subscription={})
+            batch = [{"id": f"p{number}", "text": "x" * 1000} for number in range(200)]
+            assert (await http.post("/v1/publications", json=batch)).status_code == 202
+            received: list[str] = []
+            async with asyncio.timeout(20):
+                while len(received) < 200:
+                    frame = json.loads(await connection.recv())
+                    assert all(len(n["subscriptions"]) == 100 for n in frame["notifications"])
+                    received += [n["publication"]["id"] for n in frame["notifications"]]
+            assert received == [f"p{number}" for number in range(200)]
+
+
+async def test_a_subscription_whose_window_is_over_is_forgotten_everywhere(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    async with in_process_cluster(zookeeper.hosts, tmp_path) as cluster, client_of(cluster) as http:
+        answer = await http.post("/v1/subscriptions", json={"until": "+1s", "subscriber": "brief"})
+        assert answer.status_code == 201
+        routed = cluster.connpoint._delivery.subscribers
+        assert answer.json()["id"] in routed
+        async with asyncio.timeout(20):
+            while answer.json()["id"] in routed:
+                await asyncio.sleep(0.05)
+        assert (await http.get(f"/v1/subscriptions/{answer.json()['id']}")).status_code == 404
+
+
+async def test_publishing_and_connecting_go_on_while_an_exit_point_is_away(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    async with in_process_cluster(zookeeper.hosts, tmp_path) as cluster, client_of(cluster) as http:
+        async with socket(cluster.api, subscriber="before") as before:
+            await _ask(before, op="subscribe", ref=1, subscription={})
+            await cluster.stop("exitpoint-1")
+            assert (await http.get("/readyz")).status_code == 503
+            async with socket(cluster.api, subscriber="meanwhile") as meanwhile:
+                assert (await _ask(meanwhile, op="subscribe", ref=1, subscription={}))["op"] == "subscribed"
+                assert (await http.post("/v1/publications", json={"id": "kept"})).status_code == 202
+                cluster.start("exitpoint-1")
+                async with asyncio.timeout(20):
+                    for connection in (before, meanwhile):
+                        frame = json.loads(await connection.recv())
+                        assert [n["publication"]["id"] for n in frame["notifications"]] == ["kept"]

@@ -47,7 +47,7 @@ def test_all_guarantees_hold_for_many_more(seeds: range) -> None:
 
 
 def test_all_guarantees_hold_while_links_break_all_the_time() -> None:
-    assert [f"seed {seed}: {problem}" for seed in range(1, 61) for problem in RoughSimulation(seed).run()] == []
+    assert [f"seed {seed}: {problem}" for seed in range(1, 41) for problem in RoughSimulation(seed).run()] == []
 
 
 @pytest.mark.slow
