@@ -15,6 +15,7 @@ from braid.messages import AnyMessage
 
 PROTOCOL = "braid"
 PROTOCOL_VERSION = 1
+HELLO_BYTES_MAX = 4096
 HEARTBEAT = b"\x00\x00\x00\x00"
 MESSAGE_BYTES_MAX = 1 << 30  # of a message in several frames; a longer one is dropped where it would be sent
 
@@ -120,6 +121,11 @@ class FrameReader:
         if start:
             del buffer[:start]
         return bodies
+
+    @property
+    def held_bytes(self) -> int:
+        """Of a body that is not complete."""
+        return len(self._buffer) + self._parts_bytes
 
     def _append(self, part: bytes, goes_on: bool) -> bytes | None:
         self._parts.append(part)

@@ -15,6 +15,7 @@ import structlog
 
 from braid.codec import (
     HEARTBEAT,
+    HELLO_BYTES_MAX,
     FrameError,
     FrameReader,
     Hello,
@@ -126,6 +127,8 @@ class Link(asyncio.Protocol):
             bodies = self._reader.feed(data)
             if self.peer is None and bodies:
                 self._accept(decode_hello(bodies.pop(0), self._hello.cluster))
+            if self.peer is None and self._reader.held_bytes > HELLO_BYTES_MAX:
+                raise FrameError("no handshake: the first frame is too long for one")
             messages: list[AnyMessage] = []
             for body in bodies:
                 if body:

@@ -38,7 +38,7 @@ class ConnPoint(Slice):
         self._log = IngressLog(self.directory / "ingress", settings.ingress)
         self._publishing = Publishing(name, self._ingress, self._log, settings, self.perform)
         self._delivery = DeliveryCore(name, time.time_ns)
-        self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone)
+        self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
         self._subscribing = Subscribing(name, settings, self._delivery, self._streams, self.perform)
         self._http: HttpServer | None = None
         self._restored = False
@@ -186,6 +186,9 @@ class ConnPoint(Slice):
 
     def trace_of(self, publication_id: str) -> list[Hop] | None:
         return self._publishing.trace_of(publication_id)
+
+    def _has_subscriptions(self, subscriber: str) -> bool:
+        return self._subscribing.has_any(subscriber)
 
     def _on_subscriber_gone(self, subscriber: str) -> None:
         self._subscribing.on_subscriber_gone(subscriber)

@@ -58,10 +58,17 @@ class LiveAttachment:
 
 
 class Streams:
-    def __init__(self, incarnation: int, settings: Delivery, on_gone: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        incarnation: int,
+        settings: Delivery,
+        on_gone: Callable[[str], None],
+        is_needed: Callable[[str], bool] = lambda _subscriber: True,
+    ) -> None:
         self._incarnation = f"{incarnation:x}"
         self._settings = settings
         self._on_gone = on_gone  # a temporary subscriber did not come back
+        self._is_needed = is_needed  # a named one has subscriptions here
         self._outboxes: dict[str, Outbox] = {}
         self._attachments: dict[str, LiveAttachment] = {}
         self._made = 0
@@ -148,6 +155,9 @@ class Streams:
                 if outbox.temporary:
                     del self._outboxes[subscriber]
                     self._on_gone(subscriber)
+                    continue
+                if not self._is_needed(subscriber):
+                    del self._outboxes[subscriber]
                     continue
                 if not outbox.dormant:
                     outbox.fall_dormant()

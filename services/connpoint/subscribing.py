@@ -147,6 +147,9 @@ class Subscribing:
                 if record.home != self._name:
                     await self._store(msgspec.structs.replace(record, home=self._name))
 
+    def has_any(self, subscriber: str) -> bool:
+        return subscriber in self._by_subscriber
+
     def on_subscriber_gone(self, subscriber: str) -> None:
         """A temporary subscriber stayed away: its subscriptions end."""
         ids = list(self._by_subscriber.get(subscriber, ()))

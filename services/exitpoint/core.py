@@ -129,9 +129,10 @@ class ExitPointCore:
     def on_connpoints(self, registered: dict[str, int]) -> list[Send]:
         """The registered connection points by name, with their incarnation."""
         for name, incarnation in list(self._connpoints.items()):
-            if registered.get(name) != incarnation:
+            # An older one is old news: a link of the newer incarnation is here already.
+            if name not in registered or registered[name] > incarnation:
                 self._forget(name)
-        self._connpoints = dict(registered)
+        self._connpoints = {name: max(new, self._connpoints.get(name, 0)) for name, new in registered.items()}
         return self._effects()
 
     def on_connpoint_up(self, connpoint: str, incarnation: int) -> list[Send]:

@@ -7,6 +7,7 @@ published after the acknowledgement finds it.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from itertools import islice
 
 import msgspec
@@ -31,6 +32,7 @@ from braid.topology import Configuration
 from services.matcher.index import SubscriptionIndex
 
 _PAGE_BYTES_MAX = 1024 * 1024
+_ENDS_AT_ONCE = 1000  # subscriptions that end in one tick; the others follow in the next
 _PAGE_LOOKS_MAX = 20_000  # a page must not hold up matching
 
 
@@ -56,6 +58,7 @@ class MatcherCore:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._selector: BroadcastSelector | None = None
+        self._ends: list[tuple[float, str]] = []  # a heap: when the window of which subscription ends
         self._sorted_ids: list[str] | None = None  # made when a page is asked for, dropped by any change
         self.index = SubscriptionIndex()
         self.stale = 0
@@ -67,7 +70,7 @@ class MatcherCore:
     def on_recovered(self, records: Iterable[SubscriptionRecord]) -> None:
         """What the store held when the process started."""
         for record in records:
-            self.index.add(record)
+            self._add(record)
         self._sorted_ids = None
 
     def on_match_requests(self, batch: list[MatchRequest], now_s: float, arrived_ns: int) -> list[Send]:
@@ -130,7 +133,7 @@ class MatcherCore:
             return []
         record = message.record
         before = self.index.get(record.id)
-        self.index.add(record)
+        self._add(record)
         if before is None:
             self._sorted_ids = None
         answer = SubscriptionStored(message.epoch, message.ref, message.connpoint, record.id)
@@ -162,11 +165,20 @@ class MatcherCore:
         if self._selector is None:
             return []
         effects: list[Effect] = []
-        for record in [r for r in self.index if r.until_s is not None and r.until_s <= now_s]:
-            self.index.remove(record.id)
-            self._sorted_ids = None
-            effects += [Erase(record.id, None), self._gone(record, self._selector.epoch)]
+        while self._ends and self._ends[0][0] <= now_s and len(effects) < 2 * _ENDS_AT_ONCE:
+            _, id = heappop(self._ends)
+            record = self.index.get(id)
+            # It may have been removed or given another end meanwhile, which then has an entry of its own.
+            if record is not None and record.until_s is not None and record.until_s <= now_s:
+                self.index.remove(id)
+                self._sorted_ids = None
+                effects += [Erase(id, None), self._gone(record, self._selector.epoch)]
         return effects
+
+    def _add(self, record: SubscriptionRecord) -> None:
+        self.index.add(record)
+        if record.until_s is not None:
+            heappush(self._ends, (record.until_s, record.id))
 
     def _gone(self, record: SubscriptionRecord, epoch: int) -> Send:
         return Send(record.home, [SubscriptionGone(epoch, record.home, record.id)])
