@@ -80,6 +80,30 @@ def finish_content(content: Content, limits: Limits) -> bytes:
     return encoded
 
 
+class ContentWriter:
+    """The canonical bytes of checked contents. What is short as a whole has no part that is too long."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        # An attribute takes at least five bytes ("":1,), so this also bounds their number.
+        self._short = min(
+            limits.name_length_max, limits.string_length_max, limits.publication_bytes_max, 5 * limits.attributes_max
+        )
+
+    def write(self, content: Content, now: float) -> bytes:
+        """Raises the `Problem` that `check_content` or `finish_content` raises."""
+        if content.expires is None and content.zone is None:
+            encoded = encode_content(content)
+            if len(encoded) <= self._short and b'"":' not in encoded:
+                for value in content.attributes.values():
+                    if type(value) is int and not INT64_MIN <= value <= INT64_MAX:
+                        break
+                else:
+                    return encoded
+        check_content(content, self._limits, now)
+        return finish_content(content, self._limits)
+
+
 def explain_decode_error(error: Exception, what: str) -> Problem:
     """A readable problem for whatever the JSON decoder raised."""
     if isinstance(error, RecursionError):

@@ -9,6 +9,7 @@ from braid.messages import MatchRequest, Notifications, Partial, Publications
 
 log = structlog.get_logger()
 
+LOGGED_IDS_MAX = 20  # of one batch
 TRACED_KINDS = frozenset((Publications, MatchRequest, Partial, Notifications))
 
 
@@ -29,7 +30,7 @@ def log_traced(run: list[Any]) -> None:
                 origin=message.origin,
                 sequence=message.sequence,
                 message_epoch=message.epoch,
-                publications=[_decode(content).id for content in _contents(message)],
+                publications=[_decode(content).id for content in _contents(message)[:LOGGED_IDS_MAX]],
             )
 
 

@@ -11,17 +11,18 @@ import structlog
 
 from braid import metrics, problems
 from braid.config import Settings
-from braid.content import Content, check_content, finish_content
+from braid.content import Content, ContentWriter
 from braid.messages import Confirmed, Hop, Send
 from braid.problems import Problem
 from braid.selector import hash64
+from braid.tracing import LOGGED_IDS_MAX
 from services.connpoint.ingress import Batch, IngressCore
 from services.connpoint.ingress_log import IngressLog
 
 log = structlog.get_logger()
 
 _TRACES_MAX = 1000
-_BATCH_MAX = 500  # a large request travels in parts of so many publications, so that others get their turn
+_BATCH_MAX = 200  # a large request travels in parts of so many publications, so that others get their turn
 _BATCH_BYTES_MAX = 1024 * 1024
 
 
@@ -50,6 +51,7 @@ class Publishing:
         self._log = ingress_log
         self._settings = settings
         self._perform = perform
+        self._writer = ContentWriter(settings.limits)
         self._waiting: deque[_Checked] = deque()
         self._waiting_bytes = 0
         # A batch has to fit into a frame, also when its partial carries it once for each of several connection points.
@@ -122,15 +124,14 @@ class Publishing:
         limits = self._settings.limits
         if len(contents) > limits.batch_publications_max:
             raise problems.limit_exceeded("limits.batch_publications_max", limits.batch_publications_max, len(contents))
-        now = time.time()
+        now, write = time.time(), self._writer.write
         encoded: list[bytes] = []
         try:
             for content in contents:
-                check_content(content, limits, now)
                 if not content.id:
                     self._ids_made += 1
                     content.id = f"{self._id_prefix}-{self._ids_made:x}"
-                encoded.append(finish_content(content, limits))
+                encoded.append(write(content, now))
         except Problem as problem:
             if len(contents) > 1:
                 field = str(problem.members.get("field", "$"))
@@ -203,7 +204,13 @@ class Publishing:
         self._traced[batch.origin, batch.sequence] = ids
         for id in ids:
             self._traces[id] = []
-        log.info("traced", message="accepted", origin=batch.origin, sequence=batch.sequence, publications=ids)
+        log.info(
+            "traced",
+            message="accepted",
+            origin=batch.origin,
+            sequence=batch.sequence,
+            publications=ids[:LOGGED_IDS_MAX],
+        )
         while len(self._traces) > _TRACES_MAX:
             self._traces.popitem(last=False)
         while len(self._traced) > _TRACES_MAX:

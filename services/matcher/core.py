@@ -6,6 +6,7 @@ published after the acknowledgement finds it.
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from itertools import islice
@@ -101,7 +102,7 @@ class MatcherCore:
 
     def _match(self, contents: list[bytes], now_s: float) -> list[tuple[str, list[Match]]]:
         """The matches of one batch by connection point, each in the order of the batch."""
-        by_home: dict[str, list[Match]] = {}
+        by_home: defaultdict[str, list[Match]] = defaultdict(list)
         match = self.index.match
         for place, content in enumerate(contents):
             try:
@@ -114,18 +115,14 @@ class MatcherCore:
                 continue
             matched = match(readable.attributes, now_s)
             if len(matched) == 1:
-                homes = {matched[0].home: [matched[0].id]}
+                record = matched[0]
+                by_home[record.home].append((place, [record.id], content))
             elif matched:
-                homes = {}
+                ids_by_home: defaultdict[str, list[str]] = defaultdict(list)
                 for record in matched:
-                    homes.setdefault(record.home, []).append(record.id)
-            else:
-                continue
-            for home, ids in homes.items():
-                if home in by_home:
+                    ids_by_home[record.home].append(record.id)
+                for home, ids in ids_by_home.items():
                     by_home[home].append((place, ids, content))
-                else:
-                    by_home[home] = [(place, ids, content)]
         return list(by_home.items())
 
     def on_subscribe(self, message: Subscribe) -> list[Effect]:

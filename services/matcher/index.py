@@ -17,6 +17,7 @@ _PREDICATES_MAX = 1_000_000
 class Entry(NamedTuple):
     record: SubscriptionRecord
     accepts: Callable[[Mapping[str, Value]], bool]
+    always: bool  # it has no window
     anchor: EqualityKey | None  # the pair it is kept under, None when it is looked at for every publication
 
 
@@ -44,14 +45,15 @@ class SubscriptionIndex:
     def add(self, record: SubscriptionRecord) -> None:
         """Adds a subscription, or replaces the one of the same id."""
         self.remove(record.id)
+        always = record.from_s is None and record.until_s is None
         if not record.filter:
-            entry = Entry(record, _accept_all, None)
+            entry = Entry(record, _accept_all, always, None)
         else:
             parsed = parse(record.filter, max_predicates=_PREDICATES_MAX)
             pairs = [equality_key(name, value) for name, value in required_equalities(parsed)]
             # The pair with the fewest subscriptions under it is the most selective one known.
             anchor = min(pairs, key=lambda pair: len(self._anchored.get(pair, ())), default=None)
-            entry = Entry(record, compile_filter(parsed), anchor)
+            entry = Entry(record, compile_filter(parsed), always, anchor)
         self._entries[record.id] = entry
         self._by_subscriber.setdefault(record.subscriber, set()).add(record.id)
         if entry.anchor is None:
@@ -90,10 +92,14 @@ class SubscriptionIndex:
             if attribute in anchor_attributes:
                 under = self._anchored.get(equality_key(attribute, value))
                 if under is not None:
-                    matched += [e.record for e in under.values() if e.accepts(attributes) and _is_open(e.record, now_s)]
+                    matched += [
+                        e.record
+                        for e in under.values()
+                        if e.accepts(attributes) and (e.always or _is_open(e.record, now_s))
+                    ]
         if self._unanchored:
             others = self._unanchored.values()
-            matched += [e.record for e in others if e.accepts(attributes) and _is_open(e.record, now_s)]
+            matched += [e.record for e in others if e.accepts(attributes) and (e.always or _is_open(e.record, now_s))]
         return matched
 
 

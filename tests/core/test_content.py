@@ -1,14 +1,18 @@
 """Publications where they enter: every limit and every bad value gives the problem that names it."""
 
+import re
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from braid.config import Limits
 from braid.content import (
     DECODE_ERRORS,
     Content,
+    ContentWriter,
     check_content,
     decode_content,
     decode_contents,
@@ -25,6 +29,9 @@ LIMITS = Limits(attributes_max=3, name_length_max=5, string_length_max=10, publi
 def problem_of(content: Content) -> dict[str, Any]:
     with pytest.raises(Problem) as raised:
         check_content(content, LIMITS, NOW)
+    with pytest.raises(Problem) as written:
+        ContentWriter(LIMITS).write(content, NOW)
+    assert written.value.document() == raised.value.document()
     return raised.value.document()
 
 
@@ -68,7 +75,36 @@ def test_exactly_at_every_limit() -> None:
         attributes={"abcde": "é" * 10, "b": 2**63 - 1, "c": -(2**63)},
         zone={"type": "point", "lat": 1, "lon": 2},
     )
-    check_content(content, LIMITS, NOW)
+    limits = LIMITS.model_copy(update={"publication_bytes_max": 1000})
+    check_content(content, limits, NOW)
+    assert ContentWriter(limits).write(content, NOW) == finish_content(content, limits)
+
+
+@given(
+    st.builds(
+        Content,
+        id=st.text(max_size=7),
+        text=st.text(max_size=12),
+        attributes=st.dictionaries(
+            st.text(max_size=7),
+            st.text(max_size=12) | st.booleans() | st.integers() | st.floats(allow_nan=False),
+            max_size=5,
+        ),
+    ),
+    st.integers(1, 8),
+    st.integers(1, 14),
+    st.integers(1, 6),
+)
+@settings(derandomize=True, deadline=None, max_examples=500)
+def test_short_contents_are_judged_as_all_others(content: Content, name_max: int, string_max: int, count: int) -> None:
+    limits = Limits(name_length_max=name_max, string_length_max=string_max, attributes_max=count)
+    try:
+        check_content(content, limits, NOW)
+    except Problem as problem:
+        with pytest.raises(Problem, match=re.escape(problem.detail)):
+            ContentWriter(limits).write(content, NOW)
+    else:
+        assert ContentWriter(limits).write(content, NOW) == finish_content(content, limits)
 
 
 @pytest.mark.parametrize(
