@@ -18,6 +18,7 @@ import uvloop
 from websockets.asyncio.client import ClientConnection, connect
 
 PUBLISHES_UNDER_WAY = 8  # on each connection
+_PAUSE_S = 0.005
 
 
 class _Attributes(msgspec.Struct, gc=False):
@@ -156,11 +157,24 @@ async def _flood(socket: ClientConnection, end: float, batch: int, subscriptions
 
 
 async def paced(
-    socket: ClientConnection, receiver: Receiver, rate: float, seconds: float, subscriptions: int
+    sockets: list[ClientConnection], receiver: Receiver, rate: float, seconds: float, subscriptions: int
 ) -> Latencies:
-    """Publishes at a constant rate, a batch every five milliseconds."""
+    """Publishes at a constant rate, each connection a batch every five milliseconds, one after the other."""
     receiver.latencies_ms()
     before = receiver.received
+    share = rate / len(sockets)
+    sent = await asyncio.gather(
+        *(
+            _paced(socket, share, seconds, place * _PAUSE_S / len(sockets), subscriptions)
+            for place, socket in enumerate(sockets)
+        )
+    )
+    await receiver.wait_for(before + sum(sent), 30)
+    return receiver.latencies_ms()
+
+
+async def _paced(socket: ClientConnection, rate: float, seconds: float, offset_s: float, subscriptions: int) -> int:
+    await asyncio.sleep(offset_s)
     acknowledgements = asyncio.create_task(_drain(socket))
     started = time.perf_counter()
     sent = 0
@@ -169,10 +183,9 @@ async def paced(
         if due > 0:
             await socket.send(frame_of(sent, due, subscriptions), text=True)
             sent += due
-        await asyncio.sleep(0.005)
-    await receiver.wait_for(before + sent, 30)
+        await asyncio.sleep(_PAUSE_S)
     acknowledgements.cancel()
-    return receiver.latencies_ms()
+    return sent
 
 
 async def _drain(socket: ClientConnection) -> None:
