@@ -19,6 +19,8 @@ import pytest
 from coordinator.zookeeper import free_port
 from tests.service.zookeeper_fixture import ZooKeeperServer
 
+pytestmark = pytest.mark.slow  # real processes and sessions that expire
+
 T = TypeVar("T")
 
 STUB = """

@@ -24,6 +24,8 @@ from braid.topology import Configuration
 from braid.znodes import Paths
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
 
+pytestmark = pytest.mark.slow  # real processes and sessions that expire
+
 
 def configuration(epoch: int) -> Configuration:
     return Configuration(epoch, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1",))

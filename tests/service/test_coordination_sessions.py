@@ -30,6 +30,8 @@ from braid.znodes import Paths, encode
 from coordinator.zookeeper import free_port
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
 
+pytestmark = pytest.mark.slow  # real processes and sessions that expire
+
 E = TypeVar("E")
 
 CONFIGURATION = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))

@@ -30,6 +30,7 @@ async def _dropped(http: httpx.AsyncClient) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith("braid_notifications_dropped_total{"))
 
 
+@pytest.mark.slow
 async def test_a_lost_session_ends_the_streams_and_the_resumed_one_is_told_of_the_gap(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
@@ -53,6 +54,7 @@ async def test_a_lost_session_ends_the_streams_and_the_resumed_one_is_told_of_th
             assert [n["publication"]["id"] for n in frame["notifications"]] == ["later"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["accesspoint-1", "matcher-1", "exitpoint-1"])
 async def test_a_slice_that_lost_its_session_answers_again_when_it_is_registered(
     zookeeper: ZooKeeperServer, tmp_path: Path, name: str
@@ -102,6 +104,7 @@ async def test_a_full_window_refuses_over_http_and_slows_a_websocket(
             assert sorted(received) == sorted([*(f"h{number}" for number in range(10)), "w0"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["disconnect", "drop-oldest"])
 async def test_a_subscriber_that_does_not_read_is_bounded(
     zookeeper: ZooKeeperServer, tmp_path: Path, policy: str

@@ -1,11 +1,13 @@
 """A real ZooKeeper for tests: on a free port of loopback, its data in a temporary directory."""
 
+import contextlib
 import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 
 from braid.coordination import Coordination
 from coordinator import zookeeper as embedded
@@ -63,14 +65,16 @@ class ZooKeeperServer:
 def expire_session(coordination: Coordination) -> None:
     """Ends the session under the feet of its owner: a second client takes it over and closes it.
 
-    The owner connects again at once and may win the session back before it is closed; then it is tried again.
+    The owner connects again at once and may win the session back before it is closed, or take it from the second
+    client while that one connects; then it is tried again.
     """
     victim = coordination._kazoo
     identity = victim.client_id
     assert identity is not None, "not connected"
     for _ in range(20):
         thief = KazooClient(hosts=coordination.hosts, client_id=identity)
-        thief.start()
+        with contextlib.suppress(KazooTimeoutError):
+            thief.start(timeout=3)
         thief.stop()
         thief.close()
         deadline = time.monotonic() + 1.0

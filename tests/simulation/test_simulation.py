@@ -144,6 +144,7 @@ def everything_matches(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SubscriptionIndex, "match", lambda self, *_: list(self))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("take_away", "kind"),
     [
