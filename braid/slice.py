@@ -3,24 +3,22 @@
 A layer's shell says which slices it links to and handles runs of messages of one kind; everything else is here.
 """
 
-import argparse
 import asyncio
 import gc
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
 import structlog
-import uvloop
 
 from braid import metrics
 from braid.codec import PROTOCOL, PROTOCOL_VERSION, Hello
-from braid.config import ConfigError, Settings, load
+from braid.config import Settings
 from braid.coordination import Coordination
 from braid.coordination_events import (
     ConfigurationChanged,
@@ -34,7 +32,7 @@ from braid.coordination_events import (
 )
 from braid.http_server import HttpServer
 from braid.links import LinkPool
-from braid.logs import configure_logs, set_log_field
+from braid.logs import set_log_field
 from braid.messages import AnyMessage, Send
 from braid.probes import probes_app
 from braid.topology import Configuration, Layer, Registration
@@ -46,7 +44,7 @@ log = structlog.get_logger()
 TICK_S = 0.1
 
 
-class Slice:
+class Slice(ABC):
     """One running process of a layer."""
 
     layer: ClassVar[Layer]
@@ -81,20 +79,20 @@ class Slice:
     async def open(self) -> None:
         """Opens what the layer keeps on disk, before anybody can reach it."""
 
+    @abstractmethod
     async def serve_http(self, host: str, port: int) -> int:
         """Starts the layer's HTTP door and returns its port."""
-        raise NotImplementedError
 
     async def close(self) -> None:
         """The reverse of `open` and `serve_http`."""
 
+    @abstractmethod
     def targets(self) -> list[str]:
         """Names of the slices this one keeps links to."""
-        raise NotImplementedError
 
+    @abstractmethod
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         """One run of messages of one kind, in order. The visible `match` of every layer."""
-        raise NotImplementedError
 
     def on_configured(self, configuration: Configuration) -> None: ...
     def on_slices(self, slices: dict[str, Registration]) -> None: ...
@@ -281,35 +279,3 @@ class ProbedSlice(Slice):
 
 
 _METRICS: dict[str, tuple[Any, Any, Any]] = {}
-
-
-def main(layer: Layer, make: Callable[[str, Settings, int], Slice]) -> None:
-    """`python -m services.<layer>`"""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m services.{layer}",
-        description=f"One slice of the {layer} layer.",
-        epilog=f"example: python -m services.{layer} --name {layer}-1 --zookeeper 127.0.0.1:2181",
-    )
-    parser.add_argument("--name", default=f"{layer}-1", help="unique in the cluster; state is kept under this name")
-    parser.add_argument("--zookeeper", help="host:port,…")
-    parser.add_argument("--data", help="directory of all state")
-    parser.add_argument("--config", type=Path, help="TOML file")
-    parser.add_argument(
-        "--http-port", type=int, default=0, help="of the interface or the probes; 0 lets the system choose"
-    )
-    given = parser.parse_args()
-    cluster = {key: value for key in ("zookeeper", "data") if (value := getattr(given, key)) is not None}
-    try:
-        settings = load(given.config, {"cluster": cluster} if cluster else {}).settings
-    except ConfigError as error:
-        sys.exit(f"{parser.prog}: {error}")
-    if not settings.cluster.zookeeper:
-        sys.exit(f"{parser.prog}: which ZooKeeper? Give --zookeeper host:port, or start everything with ./dev up")
-    configure_logs(settings.logs, slice=given.name)
-    sys.setswitchinterval(0.0005)  # the thread that writes the log waits for the interpreter at most so long
-    gc.set_threshold(50_000, 20, 50)  # messages live shortly and hold no cycles
-
-    async def run() -> int:
-        return await make(given.name, settings, given.http_port).run()
-
-    sys.exit(uvloop.run(run()))

@@ -1,4 +1,4 @@
-from braid.slice import main
+from braid.process import main
 from services.accesspoint.shell import AccessPoint
 
 main("accesspoint", AccessPoint)

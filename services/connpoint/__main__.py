@@ -1,4 +1,4 @@
-from braid.slice import main
+from braid.process import main
 from services.connpoint.shell import ConnPoint
 
 main("connpoint", ConnPoint)

@@ -95,7 +95,7 @@ class Subscribing:
         return record
 
     async def unsubscribe(self, id: str) -> None:
-        answers = await self._ask(hash64(id), lambda epoch, ref: Unsubscribe(epoch, ref, self._name, id))
+        answers = await self._ask(hash64(id), self._unsubscribe(id))
         known = self._unroute(id)
         if not known and not answers[0].existed:
             raise problems.not_found("subscription", id)
@@ -111,14 +111,8 @@ class Subscribing:
         """Pages in the order of ids, merged from all matchers."""
         after = ""
         while True:
-            asked = after
-            answers: list[SubscriptionsFound] = await self._ask(
-                hash64(subscriber),
-                lambda epoch, ref, asked=asked: FindSubscriptions(  # type: ignore[misc]  # mypy: a lambda's default
-                    epoch, ref, self._name, subscriber=subscriber, home=home, after=asked, limit=_PAGE
-                ),
-                everywhere=True,
-            )
+            question = self._find(subscriber, home, after)
+            answers: list[SubscriptionsFound] = await self._ask(hash64(subscriber), question, everywhere=True)
             cursors = [answer.cursor for answer in answers if answer.cursor]
             after = min(cursors, default="")
             # Beyond the smallest cursor some matcher may still have records in between.
@@ -162,7 +156,7 @@ class Subscribing:
             for id in ids:
                 async with self._ending_slots:
                     try:
-                        await self._ask(hash64(id), lambda epoch, ref, id=id: Unsubscribe(epoch, ref, self._name, id))  # type: ignore[misc]  # mypy: a lambda's default
+                        await self._ask(hash64(id), self._unsubscribe(id))
                     except problems.Problem as problem:
                         log.warning("a subscription could not be ended", subscription=id, reason=problem.detail)
 
@@ -228,6 +222,14 @@ class Subscribing:
                     return list(question.answers.values())
         finally:
             del self._questions[ref]
+
+    def _unsubscribe(self, id: str) -> Callable[[int, int], Unsubscribe]:
+        return lambda epoch, ref: Unsubscribe(epoch, ref, self._name, id)
+
+    def _find(self, subscriber: str, home: str, after: str) -> Callable[[int, int], FindSubscriptions]:
+        return lambda epoch, ref: FindSubscriptions(
+            epoch, ref, self._name, subscriber=subscriber, home=home, after=after, limit=_PAGE
+        )
 
     def _on_answer(self, ref: int, matcher: str, answer: Any) -> None:
         question = self._questions.get(ref)

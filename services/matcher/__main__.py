@@ -1,4 +1,4 @@
-from braid.slice import main
+from braid.process import main
 from services.matcher.shell import Matcher
 
 main("matcher", Matcher)
