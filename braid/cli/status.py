@@ -49,7 +49,7 @@ def _show(cluster: dict[str, Any], reasons: list[str]) -> None:
         table.add_column(column, justify="right" if column in ("process", "up") else "left", no_wrap=True)
     slices = sorted(cluster.get("slices", []), key=_place)
     for slice in slices:
-        taken_in = f"{epoch}" if slice.get("configured") and epoch is not None else "[yellow]waiting[/]"
+        taken_in = "[yellow]waiting[/]" if slice.get("epoch") is None else str(slice["epoch"])
         table.add_row(
             slice["layer"],
             f"[bold]{slice['name']}[/]",

@@ -169,16 +169,16 @@ SLICES = [
         "address": "127.0.0.1:1",
         "pid": 3,
         "incarnation": 1,
-        "configured": False,
+        "epoch": None,
     },
-    {"name": "matcher-9", "layer": "matcher", "address": "127.0.0.1:2", "pid": 2, "incarnation": 1, "configured": True},
+    {"name": "matcher-9", "layer": "matcher", "address": "127.0.0.1:2", "pid": 2, "incarnation": 1, "epoch": 1},
     {
         "name": "connpoint-1",
         "layer": "connpoint",
         "address": "127.0.0.1:3",
         "pid": 1,
         "incarnation": 1,
-        "configured": True,
+        "epoch": 1,
     },
 ]
 

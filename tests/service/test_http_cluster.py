@@ -34,14 +34,14 @@ async def test_the_topology(served: Served) -> None:
         "pid": 1,
         "incarnation": 1,
         "version": "0.1.0",
-        "configured": True,
+        "epoch": 3,
     }
-    assert {each["name"]: each["configured"] for each in shown["slices"]} == {
-        "connpoint-1": True,
-        "accesspoint-1": True,
-        "matcher-1": True,
-        "matcher-2": False,
-        "exitpoint-1": True,
+    assert {each["name"]: each["epoch"] for each in shown["slices"]} == {
+        "connpoint-1": 3,
+        "accesspoint-1": 3,
+        "matcher-1": 3,
+        "matcher-2": None,
+        "exitpoint-1": 3,
     }
     served.door.in_force = None
     assert (await served.client.get("/v1/cluster")).json()["epoch"] is None

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from braid import problems
 from braid.content import DECODE_ERRORS
-from braid.topology import LAYERS, Layer
+from braid.topology import LAYERS, Configuration, Layer, Registration
 from services.connpoint.door import Door
 from services.connpoint.http import openapi
 from services.connpoint.http.bodies import BodyReader
@@ -28,7 +28,7 @@ class SliceShown(msgspec.Struct):
     pid: int
     incarnation: int
     version: str
-    configured: bool
+    epoch: int | None  # null while it waits to be taken into the configuration
 
 
 class ClusterShown(msgspec.Struct):
@@ -137,6 +137,14 @@ def _slices_of(door: Door, layer: Layer) -> int:
     return len(configuration.of_layer(layer))
 
 
+def _epoch_of(registration: Registration, configuration: Configuration | None) -> int | None:
+    """Of the configuration that it takes part in."""
+    if configuration is None:
+        return None
+    takes_part = registration.layer == "connpoint" or registration.name in configuration.of_layer(registration.layer)
+    return configuration.epoch if takes_part else None
+
+
 def _shown(door: Door) -> ClusterShown:
     configuration = door.configuration()
     return ClusterShown(
@@ -145,8 +153,7 @@ def _shown(door: Door) -> ClusterShown:
         slices=[
             SliceShown(
                 **msgspec.structs.asdict(registration),
-                configured=registration.layer == "connpoint"
-                or (configuration is not None and registration.name in configuration.of_layer(registration.layer)),
+                epoch=_epoch_of(registration, configuration),
             )
             for registration in door.slices()
         ],
@@ -169,7 +176,7 @@ _EXAMPLE = {
             "pid": 4711,
             "incarnation": 1767225600000,
             "version": "0.1.0",
-            "configured": True,
+            "epoch": 1,
         }
     ],
 }

@@ -135,6 +135,6 @@ async def _until_disconnect(receive: Receive) -> None:
 
 _EXAMPLE = (
     "retry: 2000\n\n"
-    "id: 1-1\nevent: notify\n"
-    'data: {"subscriptions":["connpoint-1.7"],"publication":{"id":"reading-1","attributes":{"value":41.5}}}\n\n'
+    "id: 1a1e250b5a1.5-1\nevent: notify\n"
+    'data: {"subscriptions":["s-e021a9be7a73e69a3199"],"publication":{"id":"reading-1","attributes":{"value":41}}}\n\n'
 )

@@ -154,7 +154,7 @@ def _shown(record: SubscriptionRecord, status: int = 200, headers: dict[str, str
 _SHOWN = openapi.reference("SubscriptionShown")
 _EXAMPLE = {"filter": "pollutant = 'NO2' and value > 40", "subscriber": "dashboard-7"}
 _EXAMPLE_SHOWN = {
-    "id": "connpoint-1.7",
+    "id": "s-e021a9be7a73e69a3199",
     "subscriber": "dashboard-7",
     "connpoint": "connpoint-1",
     "filter": "pollutant = 'NO2' and value > 40",

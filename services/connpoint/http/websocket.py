@@ -89,20 +89,26 @@ def _read_query(websocket: WebSocket, door: Door) -> Opened:
 
 _FRAMES: list[dict[str, Any]] = [
     {"op": "subscribe", "ref": 1, "subscription": {"filter": "value > 40"}},
-    {"op": "subscribed", "ref": 1, "id": "connpoint-1.7", "subscriber": "~5f1d9a0c44e2b7d3", "event": "1-0"},
+    {
+        "op": "subscribed",
+        "ref": 1,
+        "id": "s-e021a9be7a73e69a3199",
+        "subscriber": "~5f1d9a0c44e2b7d3",
+        "event": "1a1e250b5a1.5-0",
+    },
     {"op": "publish", "ref": 2, "publications": [{"attributes": {"value": 41.5}}]},
-    {"op": "published", "ref": 2, "ids": ["connpoint-1.8"]},
+    {"op": "published", "ref": 2, "ids": ["p1-1a1e250b5a1-1"]},
     {
         "op": "notify",
-        "event": "1-1",
+        "event": "1a1e250b5a1.5-1",
         "notifications": [
             {
-                "subscriptions": ["connpoint-1.7"],
-                "publication": {"id": "connpoint-1.8", "attributes": {"value": 41.5}},
+                "subscriptions": ["s-e021a9be7a73e69a3199"],
+                "publication": {"id": "p1-1a1e250b5a1-1", "attributes": {"value": 41.5}},
             }
         ],
     },
-    {"op": "unsubscribe", "ref": 3, "id": "connpoint-1.7"},
+    {"op": "unsubscribe", "ref": 3, "id": "s-e021a9be7a73e69a3199"},
     {"op": "unsubscribed", "ref": 3},
     {"op": "ping", "ref": 4},
     {"op": "pong", "ref": 4},
