@@ -134,7 +134,7 @@ async def test_leadership_is_handed_over_when_the_session_expires(pair: tuple[Ca
     await other.write_configuration(configuration(1), NO_VERSION)
     # The old leader stands again, behind the new one.
     await other.stop()
-    await until(lambda: pair[0].story()[-1] == Elected())
+    await until(lambda: pair[0].story()[-1:] == [Elected()])
 
 
 async def test_a_leader_without_connection_does_not_lead_until_it_returns(
@@ -146,7 +146,7 @@ async def test_a_leader_without_connection_does_not_lead_until_it_returns(
     with pytest.raises(NotLeading):
         await leader.write_configuration(configuration(1), NO_VERSION)
     zookeeper.start()
-    await until(lambda: pair[0].story()[-1] == Elected())
+    await until(lambda: pair[0].story()[-1:] == [Elected()])
     await leader.write_configuration(configuration(1), NO_VERSION)
     assert pair[1].story() == [SessionSuspended()]
 
