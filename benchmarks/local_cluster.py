@@ -74,7 +74,11 @@ def local_cluster(directory: Path, slices: str = "", settings: dict[str, str] | 
 
 def _is_ready(directory: Path) -> bool:
     try:
-        api = json.loads((directory / "cluster.json").read_text())["api"]
-        return bool(api) and all(urllib.request.urlopen(f"{url}/readyz", timeout=2).status == 200 for url in api)
+        described = json.loads((directory / "cluster.json").read_text())
+        connpoints = [name for name in described["slices"] if name.startswith("connpoint-")]
+        # Addresses become known one by one, as the connection points register.
+        return len(described["api"]) == len(connpoints) and all(
+            urllib.request.urlopen(f"{url}/readyz", timeout=2).status == 200 for url in described["api"]
+        )
     except (OSError, ValueError):
         return False
