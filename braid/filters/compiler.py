@@ -76,7 +76,7 @@ def _all_of(tests: list[Test]) -> Test:
 
     def all_of(attributes: Attributes) -> bool:
         # A loop, because `all` with a generator costs several times as much for a few tests.
-        for test in tests:  # noqa: SIM110
+        for test in tests:  # noqa: SIM110  # a generator in any() would cost more
             if not test(attributes):
                 return False
         return True
@@ -92,7 +92,7 @@ def _any_of(tests: list[Test]) -> Test:
             return lambda attributes: first(attributes) or second(attributes) or third(attributes)
 
     def any_of(attributes: Attributes) -> bool:
-        for test in tests:  # noqa: SIM110
+        for test in tests:  # noqa: SIM110  # a generator in any() would cost more
             if test(attributes):
                 return True
         return False

@@ -25,7 +25,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self._head_timer = self.loop.call_later(HEAD_S, self._head_is_late)
 
@@ -43,7 +43,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope[ABORT] = self.transport.abort  # type: ignore[literal-required]
+        self.scope[ABORT] = self.transport.abort  # type: ignore[literal-required]  # a key of our own
         self._head_open = True
         self._head_bytes = 0
         if self._head_timer is None:
