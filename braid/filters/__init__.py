@@ -4,16 +4,17 @@ The language is defined in `docs/filters.md`. This package is pure: it knows not
 publications or the broker.
 """
 
-from braid.filters.compiler import compile_filter
-from braid.filters.equalities import EqualityKey, equality_key, required_equalities
+from braid.filters.alternatives import MAX_ALTERNATIVES, Literal, alternatives
 from braid.filters.errors import FilterError
-from braid.filters.evaluator import evaluate
+from braid.filters.evaluator import evaluate, value_of
+from braid.filters.expressions import MAX_EXPRESSION_NODES, Arithmetic, Expression, Negation, Previous
 from braid.filters.json_form import from_json, to_json
 from braid.filters.literals import Value
 from braid.filters.nodes import (
     And,
     Between,
     Comparison,
+    ComparisonWithPrevious,
     Contains,
     Exists,
     Filter,
@@ -24,35 +25,43 @@ from braid.filters.nodes import (
     Predicate,
     Prefix,
     Suffix,
+    uses_previous,
 )
 from braid.filters.parser import MAX_DEPTH, MAX_PREDICATES, parse
 from braid.filters.printer import print_filter
 
 __all__ = [
+    "MAX_ALTERNATIVES",
     "MAX_DEPTH",
+    "MAX_EXPRESSION_NODES",
     "MAX_PREDICATES",
     "And",
+    "Arithmetic",
     "Between",
     "Comparison",
+    "ComparisonWithPrevious",
     "Contains",
-    "EqualityKey",
     "Exists",
+    "Expression",
     "Filter",
     "FilterError",
     "In",
+    "Literal",
+    "Negation",
     "Not",
     "Operator",
     "Or",
     "Predicate",
     "Prefix",
+    "Previous",
     "Suffix",
     "Value",
-    "compile_filter",
-    "equality_key",
+    "alternatives",
     "evaluate",
     "from_json",
     "parse",
     "print_filter",
-    "required_equalities",
     "to_json",
+    "uses_previous",
+    "value_of",
 ]

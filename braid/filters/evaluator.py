@@ -4,15 +4,18 @@ This is what the language means. The compiled evaluator is faster and must agree
 the two.
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from braid.filters.expressions import Arithmetic, ArithmeticOperator, Expression, Negation, Previous
 from braid.filters.literals import Value, kind_of
 from braid.filters.nodes import (
     And,
     Between,
     Comparison,
+    ComparisonWithPrevious,
     Contains,
     Exists,
     Filter,
@@ -20,10 +23,10 @@ from braid.filters.nodes import (
     Not,
     Operator,
     Or,
-    Predicate,
     Prefix,
     Suffix,
     TextPredicate,
+    ValuePredicate,
 )
 
 COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
@@ -36,20 +39,68 @@ COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
 }
 
 
-def evaluate(node: Filter, attributes: Mapping[str, Value]) -> bool:
-    """Whether a publication with these attributes satisfies the filter."""
+_COMPUTE: dict[ArithmeticOperator, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def evaluate(node: Filter, attributes: Mapping[str, Value], previous: Mapping[str, Value] | None = None) -> bool:
+    """Whether a publication with these attributes satisfies the filter.
+
+    `previous` are the attributes of the previous publication on the same topic, None where there was none.
+    """
     match node:
         case And(parts):
-            return all(evaluate(part, attributes) for part in parts)
+            return all(evaluate(part, attributes, previous) for part in parts)
         case Or(parts):
-            return any(evaluate(part, attributes) for part in parts)
+            return any(evaluate(part, attributes, previous) for part in parts)
         case Not(operand):
-            return not evaluate(operand, attributes)
+            return not evaluate(operand, attributes, previous)
+        case ComparisonWithPrevious(attribute, op, expression):
+            value, other = attributes.get(attribute), value_of(expression, previous)
+            return value is not None and other is not None and _compare(op, value, other)
         case _:
             return node.attribute in attributes and _holds(node, attributes[node.attribute])
 
 
-def _holds(predicate: Predicate, value: Value) -> bool:
+def value_of(expression: Expression, previous: Mapping[str, Value] | None) -> Value | None:
+    """What the expression amounts to after this previous publication; None where it has no value.
+
+    Integers stay exact and may grow beyond 64 bits; the bound on the size of expressions bounds them too.
+    """
+    match expression:
+        case Previous(attribute):
+            return None if previous is None else previous.get(attribute)
+        case Negation(operand):
+            number = _number_of(operand, previous)
+            return None if number is None else -number
+        case Arithmetic(op, left, right):
+            left_number, right_number = _number_of(left, previous), _number_of(right, previous)
+            if left_number is None or right_number is None:
+                return None
+            return _compute(op, left_number, right_number)
+        case _:
+            return expression
+
+
+def _number_of(expression: Expression, previous: Mapping[str, Value] | None) -> int | float | None:
+    value = value_of(expression, previous)
+    # Not isinstance, which takes booleans for numbers.
+    return value if type(value) is int or type(value) is float else None
+
+
+def _compute(op: ArithmeticOperator, left: int | float, right: int | float) -> int | float | None:
+    try:
+        result: int | float = _COMPUTE[op](left, right)
+    except (ZeroDivisionError, OverflowError):
+        return None
+    return None if type(result) is float and not math.isfinite(result) else result
+
+
+def _holds(predicate: ValuePredicate, value: Value) -> bool:
     match predicate:
         case Exists():
             return True

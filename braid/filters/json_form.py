@@ -3,12 +3,26 @@
 A predicate is an object with `attr`, `op` and, depending on the operator, `value` or `values`. The
 others have one key: `and` and `or` with a list, `not` with one filter. Unknown keys are errors, since a
 misspelt key would otherwise silently change what a subscription receives.
+
+The `value` of a comparison may be an expression: `prev` with an attribute, or an operator with the list of
+what it joins. A minus with a list of one is a negation.
 """
 
 from collections.abc import Mapping
 from typing import Any, Never, cast
 
+from braid.filters.alternatives import MAX_ALTERNATIVES, alternatives_problem
 from braid.filters.errors import FilterError, quoted
+from braid.filters.expressions import (
+    ARITHMETIC_OPERATORS,
+    MAX_EXPRESSION_NODES,
+    Arithmetic,
+    ArithmeticOperator,
+    Expression,
+    Negation,
+    Previous,
+    holds_previous,
+)
 from braid.filters.literals import Value, kind_of, literal_problem
 from braid.filters.nodes import (
     OPERATORS,
@@ -17,6 +31,7 @@ from braid.filters.nodes import (
     And,
     Between,
     Comparison,
+    ComparisonWithPrevious,
     Contains,
     Exists,
     Filter,
@@ -31,11 +46,22 @@ from braid.filters.nodes import (
 from braid.filters.parser import MAX_DEPTH, MAX_PREDICATES
 
 _ALL_OPERATORS = (*OPERATORS, "in", "between", *TEXT_PREDICATES, "exists")
+_EXPRESSION_KEYS = ("prev", *ARITHMETIC_OPERATORS)
 
 
-def from_json(obj: object, *, max_depth: int = MAX_DEPTH, max_predicates: int = MAX_PREDICATES) -> Filter:
+def from_json(
+    obj: object,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_predicates: int = MAX_PREDICATES,
+    max_alternatives: int = MAX_ALTERNATIVES,
+) -> Filter:
     """The filter that decoded JSON describes; raises FilterError with the path of the wrong part."""
-    return _Reader(max_depth, max_predicates).read(obj, "$", 0)
+    result = _Reader(max_depth, max_predicates).read(obj, "$", 0)
+    problem = alternatives_problem(result, max_alternatives)
+    if problem is not None:
+        _fail(problem, "$")
+    return result
 
 
 def to_json(node: Filter) -> dict[str, Any]:
@@ -55,6 +81,8 @@ def _argument_to_json(node: Predicate) -> dict[str, Any]:
     match node:
         case Comparison(_, operator, value):
             return {"op": operator, "value": value}
+        case ComparisonWithPrevious(_, operator, expression):
+            return {"op": operator, "value": _expression_to_json(expression)}
         case In(_, values):
             return {"op": "in", "values": list(values)}
         case Between(_, low, high):
@@ -63,6 +91,18 @@ def _argument_to_json(node: Predicate) -> dict[str, Any]:
             return {"op": TEXT_OPERATORS[type(node)], "value": text}
         case Exists():
             return {"op": "exists"}
+
+
+def _expression_to_json(expression: Expression) -> object:
+    match expression:
+        case Previous(attribute):
+            return {"prev": attribute}
+        case Negation(operand):
+            return {"-": [_expression_to_json(operand)]}
+        case Arithmetic(operator, left, right):
+            return {operator: [_expression_to_json(left), _expression_to_json(right)]}
+        case _:
+            return expression
 
 
 class _Reader:
@@ -111,7 +151,7 @@ def _predicate(obj: Mapping[object, object], path: str) -> Predicate:
     if operator in TEXT_PREDICATES:
         return TEXT_PREDICATES[operator](attribute, _string(given, path))
     if argument == "value":
-        return Comparison(attribute, cast(Operator, operator), _literal(given, path))
+        return _comparison(attribute, cast(Operator, operator), given, path)
     values = tuple(_literal(value, f"{path}[{i}]") for i, value in enumerate(_list(given, path)))
     if operator == "in":
         return In(attribute, values)
@@ -121,6 +161,45 @@ def _predicate(obj: Mapping[object, object], path: str) -> Predicate:
     if kind_of(low) != kind_of(high):
         _fail(f"the bounds differ in type: {kind_of(low)} and {kind_of(high)}", path)
     return Between(attribute, low, high)
+
+
+def _comparison(attribute: str, operator: Operator, given: object, path: str) -> Comparison | ComparisonWithPrevious:
+    if not isinstance(given, Mapping):
+        return Comparison(attribute, operator, _literal(given, path))
+    expression = _ExpressionReader().read(given, path)
+    if not holds_previous(expression):
+        _fail("an expression needs prev; without it, write its value", path)
+    return ComparisonWithPrevious(attribute, operator, expression)
+
+
+class _ExpressionReader:
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def read(self, obj: object, path: str) -> Expression:
+        self._nodes += 1
+        if self._nodes > MAX_EXPRESSION_NODES:
+            _fail(f"the expression has more than {MAX_EXPRESSION_NODES} numbers, attributes and operators", path)
+        if not isinstance(obj, Mapping):
+            value = _literal(obj, path)
+            if kind_of(value) != "number":
+                _fail("arithmetic takes numbers and prev", path)
+            return cast(int | float, value)
+        if len(obj) != 1:
+            _fail("an expression has exactly one key", path, _EXPRESSION_KEYS)
+        ((key, inner),) = obj.items()
+        if key == "prev":
+            return Previous(_string(inner, f"{path}.prev"))
+        if key not in ARITHMETIC_OPERATORS:
+            _unknown_key(key, path, _EXPRESSION_KEYS)
+        path = f"{path}.{key}"
+        items = _list(inner, path)
+        if len(items) != 2 and (key, len(items)) != ("-", 1):
+            _fail("an operator takes a list of two; a minus also takes a list of one", path)
+        operands = [self.read(item, f"{path}[{i}]") for i, item in enumerate(items)]
+        if len(operands) == 1:
+            return Negation(operands[0])
+        return Arithmetic(cast(ArithmeticOperator, key), *operands)
 
 
 def _required(obj: Mapping[object, object], key: str, path: str) -> object:

@@ -6,18 +6,21 @@ be it one of spelling or one of grammar.
 
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 from braid.filters.errors import FilterError, quoted
 from braid.filters.literals import Value, literal_problem
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "between", "prefix", "suffix", "contains", "exists", "true", "false"})
 
-TokenKind: TypeAlias = Literal["name", "keyword", "string", "number", "symbol", "end"]
+TokenKind: TypeAlias = Literal["name", "keyword", "string", "number", "symbol", "prev", "end"]
 
 
 class Token(NamedTuple):
-    """`value` is the unquoted name, the lower-case keyword, the literal's value or the symbol."""
+    """`value` is the unquoted name, the lower-case keyword, the literal's value or the symbol.
+
+    `prev` is a token of its own before an opening parenthesis and a name elsewhere.
+    """
 
     kind: TokenKind
     value: Value
@@ -44,15 +47,17 @@ _TOKEN = re.compile(
     rf"""
       (?P<space>   [ \t\r\n]+ )
     | (?P<mistake> == | <> | && | \|\| | !(?!=) | " )
-    | (?P<symbol>  <= | >= | != | [=<>(),] )
+    | (?P<symbol>  <= | >= | != | [=<>(),*/] )
     | (?P<prev>    (?i:prev) (?= [ \t\r\n]*\( ) )
     | (?P<name>    {_NAME} )
     | (?P<number>  [+-]?[0-9]+ (?: \.[0-9]+ )? (?: [eE][+-]?[0-9]+ )? )
+    | (?P<sign>    [+-] )
     | '(?P<string> [^']*+ (?: ''[^']*+ )*+ )'
     | `(?P<quoted> [^`]*+ (?: ``[^`]*+ )*+ )`
     """,
     re.VERBOSE,
 )
+_SIGNS = "+-"
 _NUMBER_TAIL = re.compile(r"[\w.]*")
 
 _HINTS = {
@@ -73,32 +78,44 @@ def is_plain_name(name: str) -> bool:
 def tokens(text: str) -> Iterator[Token]:
     """The tokens of the text, ended by a token of kind `end`."""
     position = 0
+    after_operand = False
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
             raise _unreadable(text, position)
-        source = match.group()
-        kind = match.lastgroup
-        start, position = position, match.end()
-        if kind == "space":
-            continue
-        if kind == "name":
-            word = source.lower()
-            yield (Token("keyword", word, start, source) if word in KEYWORDS else Token("name", source, start, source))
-        elif kind == "quoted":
-            yield Token("name", match["quoted"].replace("``", "`"), start, source)
-        elif kind == "string":
-            yield Token("string", match["string"].replace("''", "'"), start, source)
-        elif kind == "number":
-            yield Token("number", _number(text, source, start), start, source)
-        elif kind == "symbol":
-            yield Token("symbol", source, start, source)
-        elif kind == "prev":
-            # Refused here rather than by the grammar, since it may be tried on either side of an operator.
-            raise FilterError("prev(...) is not available yet", start, text=text)
-        else:
-            raise FilterError(f"unexpected {quoted(source)}: {_HINTS[source]}", start, text=text)
+        kind, source = cast(str, match.lastgroup), match.group()
+        if kind == "number" and after_operand and source[0] in _SIGNS:
+            # A sign is part of a number only where no operand stands before it: `prev(a) -1` is a difference.
+            kind, source = "sign", source[0]
+        start, position = position, position + len(source)
+        if kind != "space":
+            token = _token(kind, source, start, text)
+            after_operand = token.kind in ("name", "number") or token.is_symbol(")")
+            yield token
     yield Token("end", "", position, "")
+
+
+def _token(kind: str, source: str, position: int, text: str) -> Token:
+    match kind:
+        case "name":
+            word = source.lower()
+            return (
+                Token("keyword", word, position, source)
+                if word in KEYWORDS
+                else Token("name", source, position, source)
+            )
+        case "quoted":
+            return Token("name", source[1:-1].replace("``", "`"), position, source)
+        case "string":
+            return Token("string", source[1:-1].replace("''", "'"), position, source)
+        case "number":
+            return Token("number", _number(text, source, position), position, source)
+        case "symbol" | "sign":
+            return Token("symbol", source, position, source)
+        case "prev":
+            return Token("prev", "prev", position, source)
+        case _:
+            raise FilterError(f"unexpected {quoted(source)}: {_HINTS[source]}", position, text=text)
 
 
 def _number(text: str, source: str, position: int) -> int | float:

@@ -2,10 +2,7 @@
 
 Invariants, kept by the constructors: a conjunction has at least two parts, none of which is itself a
 conjunction; the same holds for disjunctions. So `(a and b) and c` is the same tree as `a and b and c`,
-and each tree has exactly one canonical text.
-
-Two filters are equal when their canonical texts are. The comparison that Python would generate takes
-`a = 1` for `a = true`, which would be a wrong answer in any table keyed by filter.
+and each tree has exactly one canonical text. Two filters are equal when their canonical texts are.
 """
 
 from __future__ import annotations
@@ -13,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+from braid.filters.expressions import ByText, Expression, holds_previous
 from braid.filters.literals import Value
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 OPERATORS: tuple[Operator, ...] = ("=", "!=", "<", "<=", ">", ">=")
 
 
-class _Node:
+class _Node(ByText):
     __slots__ = ()
 
     def __str__(self) -> str:
@@ -28,20 +26,25 @@ class _Node:
 
         return print_filter(cast("Filter", self))
 
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        return str(self) == str(other)
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Comparison(_Node):
     attribute: str
     operator: Operator
     value: Value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ComparisonWithPrevious(_Node):
+    """A comparison with something that depends on the previous publication: `prev(...)` occurs in the expression."""
+
+    attribute: str
+    operator: Operator
+    expression: Expression
+
+    def __post_init__(self) -> None:
+        if not holds_previous(self.expression):
+            raise ValueError("a comparison with the previous publication refers to it at least once")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,7 +112,9 @@ class Or(_Node):
         object.__setattr__(self, "parts", _at_least_two(flat))
 
 
-Predicate: TypeAlias = Comparison | In | Between | Prefix | Suffix | Contains | Exists
+# Predicates whose answer depends on nothing but the value of their attribute.
+ValuePredicate: TypeAlias = Comparison | In | Between | Prefix | Suffix | Contains | Exists
+Predicate: TypeAlias = ValuePredicate | ComparisonWithPrevious
 TextPredicate: TypeAlias = Prefix | Suffix | Contains
 Filter: TypeAlias = Predicate | Not | And | Or
 
@@ -127,6 +132,17 @@ def depth_of(node: Filter) -> int:
             return 1 + depth_of(operand)
         case _:
             return 0
+
+
+def uses_previous(node: Filter) -> bool:
+    """Whether the answer may depend on the previous publication."""
+    match node:
+        case And(parts) | Or(parts):
+            return any(uses_previous(part) for part in parts)
+        case Not(operand):
+            return uses_previous(operand)
+        case _:
+            return isinstance(node, ComparisonWithPrevious)
 
 
 def _at_least_two(parts: list[Filter]) -> tuple[Filter, ...]:

@@ -1,9 +1,10 @@
 """Writes a filter as its canonical text.
 
 Reading the text again gives the same filter: parentheses stand where the grammar needs them and around
-the operand of `not`, and nowhere else.
+the operand of `not` and of a minus, and nowhere else.
 """
 
+from braid.filters.expressions import Arithmetic, Expression, Negation, Previous
 from braid.filters.lexer import is_plain_name
 from braid.filters.literals import Value
 from braid.filters.nodes import (
@@ -11,6 +12,7 @@ from braid.filters.nodes import (
     And,
     Between,
     Comparison,
+    ComparisonWithPrevious,
     Contains,
     Exists,
     Filter,
@@ -36,6 +38,35 @@ def print_filter(node: Filter) -> str:
             return _predicate(node)
 
 
+def print_expression(expression: Expression) -> str:
+    """The canonical text of the right-hand side of a comparison with the previous publication."""
+    match expression:
+        case Previous(attribute):
+            return f"prev({_name(attribute)})"
+        case Negation(operand):
+            # A number too: `-5` is the number, `-(5)` its negation.
+            return f"-{_operand(operand, not isinstance(operand, Previous))}"
+        case Arithmetic(operator, left, right):
+            # Equal operators are read from the left, hence a right-hand side that binds no tighter is grouped.
+            binds = _binding(expression)
+            left_text = _operand(left, _binding(left) < binds)
+            return f"{left_text} {operator} {_operand(right, _binding(right) <= binds)}"
+        case _:
+            return _literal(expression)
+
+
+def _operand(expression: Expression, in_parentheses: bool) -> str:
+    text = print_expression(expression)
+    return f"({text})" if in_parentheses else text
+
+
+def _binding(expression: Expression) -> int:
+    """How tightly the parts of an expression hold together."""
+    if not isinstance(expression, Arithmetic):
+        return 3
+    return 1 if expression.operator in ("+", "-") else 2
+
+
 def _grouped(node: Filter, in_parentheses: bool) -> str:
     text = print_filter(node)
     return f"({text})" if in_parentheses else text
@@ -46,6 +77,8 @@ def _predicate(node: Predicate) -> str:
     match node:
         case Comparison(_, operator, value):
             return f"{name} {operator} {_literal(value)}"
+        case ComparisonWithPrevious(_, operator, expression):
+            return f"{name} {operator} {print_expression(expression)}"
         case In(_, values):
             return f"{name} in ({', '.join(map(_literal, values))})"
         case Between(_, low, high):

@@ -7,6 +7,10 @@ from braid.filters import FilterError, Or, from_json, parse, to_json
 A = {"attr": "a", "op": "=", "value": 1}
 
 
+def compared_with(expression: object) -> dict[str, object]:
+    return {"attr": "a", "op": "<", "value": expression}
+
+
 @pytest.mark.parametrize(
     ("obj", "text"),
     [
@@ -17,11 +21,17 @@ A = {"attr": "a", "op": "=", "value": 1}
         ({"and": [A]}, "a = 1"),
         ({"and": [A, {"and": [A, A]}]}, "a = 1 and a = 1 and a = 1"),
         ({"not": {"or": [A, {"not": A}]}}, "not (a = 1 or not (a = 1))"),
+        (compared_with({"prev": "two words"}), "a < prev(`two words`)"),
+        (compared_with({"-": [{"-": [{"prev": "a"}]}]}), "a < -(-prev(a))"),
+        (compared_with({"-": [1, {"+": [{"prev": "a"}, -2.5]}]}), "a < 1 - (prev(a) + -2.5)"),
     ],
 )
 def test_from_json(obj: object, text: str) -> None:
     assert from_json(obj) == parse(text)
     assert from_json(to_json(parse(text))) == parse(text)
+
+
+TAKES_TWO = "an operator takes a list of two; a minus also takes a list of one"
 
 
 @pytest.mark.parametrize(
@@ -55,6 +65,31 @@ def test_from_json(obj: object, text: str) -> None:
             {"attr": "a", "op": "between", "values": [1, "x"]},
             "the bounds differ in type: number and string (at $.values)",
         ),
+        (compared_with({}), "an expression has exactly one key; expected 'prev', '+', '-', '*' or '/' (at $.value)"),
+        (
+            compared_with({"prev": "a", "*": [1, 2]}),
+            "an expression has exactly one key; expected 'prev', '+', '-', '*' or '/' (at $.value)",
+        ),
+        (
+            compared_with({"%": [{"prev": "a"}, 2]}),
+            "unknown key '%'; expected 'prev', '+', '-', '*' or '/' (at $.value)",
+        ),
+        (compared_with({"prev": 1}), "must be a string; expected string (at $.value.prev)"),
+        (compared_with({"*": {"prev": "a"}}), "must be a list with at least one element (at $.value.*)"),
+        (compared_with({"+": [{"prev": "a"}]}), f"{TAKES_TWO} (at $.value.+)"),
+        (compared_with({"-": [{"prev": "a"}, 1, 2]}), f"{TAKES_TWO} (at $.value.-)"),
+        (compared_with({"-": [{"prev": "a"}, True]}), "arithmetic takes numbers and prev (at $.value.-[1])"),
+        (compared_with({"-": [{"prev": "a"}, 2**63]}), "the integer does not fit in 64 bits (at $.value.-[1])"),
+        (
+            compared_with({"-": [{"prev": "a"}, None]}),
+            "a value is a string, a number or a boolean (at $.value.-[1])",
+        ),
+        (compared_with({"*": [2, {"-": [3]}]}), "an expression needs prev; without it, write its value (at $.value)"),
+        ({"attr": "a", "op": "prefix", "value": {"prev": "a"}}, "must be a string; expected string (at $.value)"),
+        (
+            {"attr": "a", "op": "in", "values": [{"prev": "a"}]},
+            "a value is a string, a number or a boolean (at $.values[0])",
+        ),
         ({"attr": "a", "op": "exists", "value": 1}, "unknown key 'value'; expected 'attr' or 'op' (at $)"),
         (
             {"attr": "a", "op": "==", "value": 1},
@@ -76,6 +111,27 @@ def test_nesting_is_bounded_even_if_it_never_ends() -> None:
     endless["not"] = endless
     with pytest.raises(FilterError, match="nested deeper than 64 levels"):
         from_json(endless)
+
+
+def test_expressions_are_bounded_even_if_they_never_end() -> None:
+    endless: dict[str, object] = {}
+    endless["-"] = [endless]
+    with pytest.raises(FilterError, match="the expression has more than 32 numbers, attributes and operators"):
+        from_json(compared_with(endless))
+
+
+@pytest.mark.parametrize("key", ["-", "/"])
+@pytest.mark.parametrize("operands", [1, 2])
+def test_the_largest_expression_of_each_form_is_accepted_by_the_other(key: str, operands: int) -> None:
+    expression: object = {"-": [{"prev": "a"}]}
+    for _ in range(15):
+        # Two nodes each: an operator and a number, or two minus signs.
+        expression = {key: [1, expression]} if operands == 2 else {"-": [{"-": [expression]}]}
+    node = from_json(compared_with(expression))
+    assert parse(str(node)) == node
+    assert from_json(to_json(node)) == node
+    with pytest.raises(FilterError, match="more than 32"):
+        from_json(compared_with({"-": [expression]}))
 
 
 def test_the_number_of_predicates_is_bounded() -> None:
