@@ -59,14 +59,17 @@ class Limits(Section):
 
     body_bytes_max: int = Field(8 * MIB, ge=KIB, description="HTTP request body, WebSocket message")
     batch_publications_max: int = Field(10_000, ge=1, description="publications in one request")
-    publication_bytes_max: int = Field(256 * KIB, ge=128, description="one publication in its canonical JSON form")
+    publication_bytes_max: int = Field(
+        256 * KIB, ge=128, le=1024 * KIB, description="one publication in its canonical JSON form"
+    )
     attributes_max: int = Field(128, ge=1, description="attributes of one publication")
     name_length_max: int = Field(
-        256, ge=1, description="characters of ids, attribute names, topics, subscribers, objects"
+        256, ge=1, description="characters of ids, attribute names, topics, subscribers, objects, entries of words"
     )
     string_length_max: int = Field(16 * KIB, ge=1, description="characters of one attribute value, or of the text")
     filter_length_max: int = Field(16 * KIB, ge=1, description="characters of one filter")
     filter_predicates_max: int = Field(256, ge=1, description="predicates of one filter")
+    words_max: int = Field(64, ge=1, description="words that one subscription demands")
     subscriptions_per_connection_max: int = Field(
         10_000, ge=1, description="open subscriptions made over one WebSocket"
     )

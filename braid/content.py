@@ -1,12 +1,12 @@
 """The content of a publication: read once where it enters, carried unread, read again by the matcher.
 
 The canonical form is JSON, because it begins and ends as JSON: the connection point that accepts a publication
-writes the canonical bytes once, and the one that delivers it splices them into its frame.
+writes the canonical bytes once, and the one that delivers it splices them into its frame. Its members stand in the
+order of `Content`, what was not given is left out, and `data` is always the last.
 """
 
 import math
-from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -14,6 +14,7 @@ from braid import problems
 from braid.config import Limits
 from braid.instants import format_instant, parse_instant
 from braid.problems import Problem
+from braid.topics import canonical_topic, parse_topic
 
 Value = str | bool | int | float
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -23,30 +24,26 @@ class Content(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """A publication as a client writes it."""
 
     id: str = ""
-    topic: str = ""
+    topic: Annotated[str, msgspec.Meta(description="a path (`air/madrid`) or a Dewey number (`1.4.2`)")] = ""
     attributes: dict[str, Value] = {}
-    text: str = ""
-    zone: dict[str, Any] | None = None
+    text: Annotated[str, msgspec.Meta(description="what the `words` of subscriptions are looked for in")] = ""
+    zone: Annotated[
+        dict[str, Any] | None, msgspec.Meta(description="a point, circle or box, or a GeoJSON Point or Polygon")
+    ] = None
     object: str = ""
     expires: str | int | float | None = None
     data: msgspec.Raw = msgspec.Raw(b"")  # opaque; never decoded
 
 
-class MatchableContent(msgspec.Struct, gc=False):
-    """What the matcher looks at. `data` is skipped."""
-
-    attributes: dict[str, Value] = {}
-    expires: datetime | None = None
-
-
 decode_content = msgspec.json.Decoder(Content).decode
 decode_contents = msgspec.json.Decoder(list[Content]).decode
-decode_matchable = msgspec.json.Decoder(MatchableContent).decode
 encode_content = msgspec.json.Encoder().encode
 
 
 def check_content(content: Content, limits: Limits, now: float) -> None:
-    """Raises the `Problem` that names the first field that cannot be used; makes `expires` absolute."""
+    """Raises the `Problem` that names the first unusable field; writes topic, zone and expiry canonically."""
+    if content.topic:
+        _check_topic(content, limits)
     attributes = content.attributes
     if len(attributes) > limits.attributes_max:
         raise problems.limit_exceeded("limits.attributes_max", limits.attributes_max, len(attributes), "$.attributes")
@@ -63,11 +60,11 @@ def check_content(content: Content, limits: Limits, now: float) -> None:
             )
     if len(content.text) > string_max:
         _too_long(content.text, limits, "$.text")
-    for field in ("id", "topic", "object"):
+    for field in ("id", "object"):
         if len(getattr(content, field)) > name_max:
             _bad_name(getattr(content, field), limits, f"$.{field}")
-    if content.zone is not None and not isinstance(content.zone.get("type"), str):
-        raise problems.invalid("$.zone.type", "expected 'point', 'circle', 'box', 'Point' or 'Polygon'")
+    if content.zone is not None:
+        content.zone = canonical_zone(content.zone)
     if content.expires is not None:
         content.expires = _absolute(content.expires, now, "$.expires")
 
@@ -92,6 +89,8 @@ class ContentWriter:
 
     def write(self, content: Content, now: float) -> bytes:
         """Raises the `Problem` that `check_content` or `finish_content` raises."""
+        if content.topic:
+            _check_topic(content, self._limits)
         if content.expires is None and content.zone is None:
             encoded = encode_content(content)
             if len(encoded) <= self._short and b'"":' not in encoded:
@@ -102,6 +101,16 @@ class ContentWriter:
                     return encoded
         check_content(content, self._limits, now)
         return finish_content(content, self._limits)
+
+
+def canonical_zone(given: dict[str, Any]) -> dict[str, Any]:
+    """The one spelling of a zone, of a publication as of a subscription."""
+    from braid.zones import ZoneError, check_zone  # a geometry library, which most processes do not need
+
+    try:
+        return check_zone(given)
+    except ZoneError as error:
+        raise problems.invalid(error.path.replace("$", "$.zone", 1), error.message) from None
 
 
 def explain_decode_error(error: Exception, what: str) -> Problem:
@@ -127,6 +136,15 @@ def _absolute(expires: str | int | float, now: float, field: str) -> str:
         return format_instant(parse_instant(expires, now))
     except ValueError as error:
         raise problems.invalid(field, str(error)) from None
+
+
+def _check_topic(content: Content, limits: Limits) -> None:
+    if len(content.topic) > limits.name_length_max:
+        _bad_name(content.topic, limits, "$.topic")
+    try:
+        content.topic = canonical_topic(parse_topic(content.topic))
+    except ValueError as error:
+        raise problems.invalid("$.topic", str(error)) from None
 
 
 def _bad_name(name: str, limits: Limits, field: str) -> None:

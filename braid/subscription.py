@@ -1,23 +1,36 @@
-"""A subscription: as a client writes it, and as it is stored."""
+"""A subscription: as a client writes it, and as it is stored. What it means is defined in `docs/subscriptions.md`."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import msgspec
 
-from braid import problems
+from braid import problems, topics
 from braid.config import Limits
+from braid.content import canonical_zone
 from braid.filters import Filter, FilterError, from_json, parse, print_filter
 from braid.instants import format_instant, parse_instant
+from braid.words import check_words, stems_of_words
 
 
 class Subscription(msgspec.Struct, forbid_unknown_fields=True, rename={"from_": "from"}):
     """What `POST /v1/subscriptions` and the WebSocket `subscribe` take."""
 
     filter: str | dict[str, Any] = ""
-    words: list[str] = []
-    topic: str = ""
-    topic_scope: str = ""
-    zone: dict[str, Any] | None = None
+    words: Annotated[list[str], msgspec.Meta(description="all of them occur in the text, by their stems")] = []
+    topic: Annotated[
+        str, msgspec.Meta(description="a path or a Dewey number; `+` is one level, a last `#` any number of levels")
+    ] = ""
+    topic_scope: Annotated[
+        str,
+        msgspec.Meta(
+            description="empty: 'self' for a topic with wildcards, else 'both'",
+            extra_json_schema={"enum": ["", *topics.SCOPES]},
+        ),
+    ] = ""
+    zone: Annotated[
+        dict[str, Any] | None, msgspec.Meta(description="a circle, box or point, or a GeoJSON Polygon or Point")
+    ] = None
     from_: str | int | float | None = None
     until: str | int | float | None = None
     distinct: bool = False
@@ -25,7 +38,7 @@ class Subscription(msgspec.Struct, forbid_unknown_fields=True, rename={"from_": 
 
 
 class SubscriptionPatch(msgspec.Struct, forbid_unknown_fields=True, rename={"from_": "from"}):
-    """What `PATCH /v1/subscriptions/{id}` takes; what is absent stays as it is, null removes a bound."""
+    """What `PATCH /v1/subscriptions/{id}` takes; what is absent stays as it is, null removes a bound or the zone."""
 
     filter: str | dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     zone: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
@@ -44,12 +57,24 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True):
     from_s: float | None = None
     until_s: float | None = None
     temporary: bool = False  # goes away with its subscriber's connection
+    words: tuple[str, ...] = ()  # as given; all of them occur in the text, see `braid.words`
+    topic: str = ""  # canonical pattern, see `braid.topics`
+    topic_scope: str = "both"  # "self", "below" or "both"
+    zone: dict[str, Any] | None = None  # canonical zone, see `braid.zones`
 
     def public(self) -> dict[str, Any]:
         """As clients see it."""
         shown: dict[str, Any] = {"id": self.id, "subscriber": self.subscriber, "connpoint": self.home}
         if self.filter:
             shown["filter"] = self.filter
+        if self.words:
+            shown["words"] = list(self.words)
+        if self.topic:
+            shown["topic"] = self.topic
+            if self.topic_scope != "both":
+                shown["topic_scope"] = self.topic_scope
+        if self.zone is not None:
+            shown["zone"] = self.zone
         if self.from_s is not None:
             shown["from"] = format_instant(self.from_s)
         if self.until_s is not None:
@@ -63,24 +88,16 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True):
 decode_subscription = msgspec.json.Decoder(Subscription).decode
 decode_subscription_patch = msgspec.json.Decoder(SubscriptionPatch).decode
 
-_LATER_PARTS = {
-    "words": "matching by words is not available yet",
-    "topic": "matching by topic is not available yet; filter on an attribute instead",
-    "topic_scope": "matching by topic is not available yet",
-    "zone": "matching by zone is not available yet",
-    "distinct": "'distinct' is not available yet",
-}
-
 
 def check_subscription(
     given: Subscription, limits: Limits, now: float, *, id: str, subscriber: str, home: str, temporary: bool
 ) -> SubscriptionRecord:
     """The record of a subscription, or the `Problem` that names the first wrong field."""
-    for field, detail in _LATER_PARTS.items():
-        if getattr(given, field):
-            raise problems.unsupported(f"$.{field}", detail)
+    if given.distinct:
+        raise problems.unsupported("$.distinct", "'distinct' is not available yet")
     if len(subscriber) > limits.name_length_max:
         raise problems.limit_exceeded("limits.name_length_max", limits.name_length_max, len(subscriber), "$.subscriber")
+    topic, topic_scope = _canonical_topic(given.topic, given.topic_scope, limits)
     record = SubscriptionRecord(
         id=id,
         subscriber=subscriber,
@@ -90,23 +107,27 @@ def check_subscription(
         from_s=_beginning(given.from_, now),
         until_s=_instant(given.until, now, "$.until"),
         temporary=temporary,
+        words=_checked_words(given.words, limits),
+        topic=topic,
+        topic_scope=topic_scope,
+        zone=None if given.zone is None else canonical_zone(given.zone),
     )
     return _check_window(record, now)
 
 
 def apply_patch(record: SubscriptionRecord, patch: SubscriptionPatch, limits: Limits, now: float) -> SubscriptionRecord:
     """The record after a change; the same checks as for a new one."""
-    if patch.zone is not msgspec.UNSET:
-        raise problems.unsupported("$.zone", _LATER_PARTS["zone"])
     changes: dict[str, Any] = {}
     if patch.filter is not msgspec.UNSET:
         changes["filter"] = canonical_filter(patch.filter, limits)
+    if patch.zone is not msgspec.UNSET:
+        changes["zone"] = None if patch.zone is None else canonical_zone(patch.zone)
     if patch.from_ is not msgspec.UNSET:
         changes["from_s"] = _beginning(patch.from_, now)
     if patch.until is not msgspec.UNSET:
         changes["until_s"] = _instant(patch.until, now, "$.until")
     if not changes:
-        raise problems.invalid("$", "expected at least one of 'filter', 'from', 'until'")
+        raise problems.invalid("$", "expected at least one of 'filter', 'zone', 'from', 'until'")
     changed = msgspec.structs.replace(record, **changes)
     return _check_window(changed, now) if "from_s" in changes or "until_s" in changes else changed
 
@@ -141,6 +162,41 @@ def canonical_filter(given: str | dict[str, Any], limits: Limits) -> str:
 def _check_length(text: str, limits: Limits) -> None:
     if len(text) > limits.filter_length_max:
         raise problems.limit_exceeded("limits.filter_length_max", limits.filter_length_max, len(text), "$.filter")
+
+
+def _checked_words(words: Sequence[str], limits: Limits) -> tuple[str, ...]:
+    """The number is held against the limit before and after splitting: an entry may hold several words."""
+    if len(words) > limits.words_max:
+        raise problems.limit_exceeded("limits.words_max", limits.words_max, len(words), "$.words")
+    for place, entry in enumerate(words):
+        if len(entry) > limits.name_length_max:
+            field = f"$.words[{place}]"
+            raise problems.limit_exceeded("limits.name_length_max", limits.name_length_max, len(entry), field)
+    try:
+        check_words(words)
+    except ValueError as error:
+        raise problems.invalid("$.words", str(error)) from None
+    demanded = len(stems_of_words(words))
+    if demanded > limits.words_max:
+        raise problems.limit_exceeded("limits.words_max", limits.words_max, demanded, "$.words")
+    return tuple(words)
+
+
+def _canonical_topic(given: str, scope: str, limits: Limits) -> tuple[str, str]:
+    """The pattern and the scope in force."""
+    if scope and scope not in topics.SCOPES:
+        raise problems.invalid("$.topic_scope", f"'{scope}' is no scope", expected=list(topics.SCOPES))
+    if not given:
+        if scope:
+            raise problems.invalid("$.topic_scope", "a scope needs a 'topic' that it is the scope of")
+        return "", "both"
+    if len(given) > limits.name_length_max:
+        raise problems.limit_exceeded("limits.name_length_max", limits.name_length_max, len(given), "$.topic")
+    try:
+        pattern = topics.parse_pattern(given)
+    except ValueError as error:
+        raise problems.invalid("$.topic", str(error)) from None
+    return topics.canonical_topic(pattern), scope or topics.default_scope(pattern)
 
 
 def _instant(value: str | int | float | None, now: float, field: str) -> float | None:

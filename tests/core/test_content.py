@@ -1,6 +1,7 @@
 """Publications where they enter: every limit and every bad value gives the problem that names it."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,14 +17,15 @@ from braid.content import (
     check_content,
     decode_content,
     decode_contents,
-    decode_matchable,
     explain_decode_error,
     finish_content,
 )
+from braid.matching.meaning import read_publication
 from braid.problems import Problem
 
 NOW = 1_777_636_800.0  # 2026-05-01T12:00:00Z
 LIMITS = Limits(attributes_max=3, name_length_max=5, string_length_max=10, publication_bytes_max=200)
+PAGE = (Path(__file__).parents[2] / "docs" / "subscriptions.md").read_text(encoding="utf-8")
 
 
 def problem_of(content: Content) -> dict[str, Any]:
@@ -84,6 +86,7 @@ def test_exactly_at_every_limit() -> None:
     st.builds(
         Content,
         id=st.text(max_size=7),
+        topic=st.text(alphabet="a1./+", max_size=7),
         text=st.text(max_size=12),
         attributes=st.dictionaries(
             st.text(max_size=7),
@@ -113,8 +116,15 @@ def test_short_contents_are_judged_as_all_others(content: Content, name_max: int
         (Content(attributes={"": 1}), "$.attributes", "an attribute needs a name"),
         (Content(attributes={"a": 2**63}), "$.attributes.a", "an integer must fit into 64 bits"),
         (Content(attributes={"a": -(2**63) - 1}), "$.attributes.a", "an integer must fit into 64 bits"),
-        (Content(zone={}), "$.zone.type", "expected 'point', 'circle', 'box', 'Point' or 'Polygon'"),
-        (Content(zone={"type": 1}), "$.zone.type", "expected 'point', 'circle', 'box', 'Point' or 'Polygon'"),
+        (Content(topic="/a"), "$.topic", "the level 1 of '/a' is empty"),
+        (Content(topic="a//b"), "$.topic", "the level 2 of 'a//b' is empty"),
+        (Content(topic="a/+"), "$.topic", "a publication has one topic"),
+        (Content(topic="#"), "$.topic", "a publication has one topic"),
+        (Content(topic="a", zone={}), "$.zone.type", "expected one of 'point', 'circle', 'box', 'Point', 'Polygon'"),
+        (Content(zone={"type": 1}), "$.zone.type", "expected one of 'point', 'circle', 'box', 'Point', 'Polygon'"),
+        (Content(zone={"type": "point", "lat": 91, "lon": 0}), "$.zone.lat", "expected a number from -90 to 90"),
+        (Content(zone={"type": "point", "lat": 2**64, "lon": 0}), "$.zone.lat", "expected a number from -90 to 90"),
+        (Content(zone={"type": "Point", "coordinates": [1]}), "$.zone.coordinates", "expected [longitude, latitude]"),
         (Content(expires="soon"), "$.expires", "expected a time such as"),
         (Content(expires=""), "$.expires", "expected a time such as"),
         (Content(expires="2026-05-01T12:00:00"), "$.expires", "expected a time zone"),
@@ -144,7 +154,7 @@ def test_expires_becomes_absolute(written: str | float, absolute: str) -> None:
     content = Content(id="p", expires=written)
     check_content(content, LIMITS, NOW)
     assert content.expires == absolute
-    expires = decode_matchable(finish_content(content, LIMITS)).expires
+    expires = read_publication(finish_content(content, LIMITS)).expires
     assert expires is not None
     assert expires.timestamp() == pytest.approx(
         {"+10m": NOW + 600, "-1s": NOW - 1}.get(str(written), expires.timestamp()), abs=1e-3
@@ -181,11 +191,42 @@ def test_a_publication_too_long_in_its_canonical_form() -> None:
     }
 
 
-def test_a_zone_keeps_numbers_of_any_size() -> None:
-    zone = b'{"type":"point","lat":18446744073709551616}'
-    content = decode_content(b'{"zone":' + zone + b"}")
+@pytest.mark.parametrize(
+    ("topic", "canonical"), [("1/4", "1.4"), ("1.4", "1.4"), ("a/1", "a/1"), ("a.b", "a.b"), ("7", "7")]
+)
+def test_a_topic_is_written_canonically(topic: str, canonical: str) -> None:
+    content = Content(topic=topic)
+    expected = b'{"topic":"%b"}' % canonical.encode()
+    assert ContentWriter(Limits()).write(Content(topic=topic), NOW) == expected
     check_content(content, LIMITS, NOW)
-    assert finish_content(content, LIMITS) == b'{"zone":' + zone + b"}"
+    assert finish_content(content, LIMITS) == expected
+
+
+def test_a_zone_is_written_canonically() -> None:
+    body = b'{"data":1,"zone":{"coordinates":[180,40],"type":"Point"},"expires":0,"object":"o","text":"t"}'
+    assert ContentWriter(Limits()).write(decode_content(body), NOW) == (
+        b'{"text":"t","zone":{"type":"point","lat":40.0,"lon":-180.0},"object":"o",'
+        b'"expires":"1970-01-01T00:00:00.000Z","data":1}'
+    )
+
+
+def test_the_order_of_the_members() -> None:
+    assert Content.__struct_fields__ == ("id", "topic", "attributes", "text", "zone", "object", "expires", "data")
+    stated = re.search(r"members in the order ([^.]*)\.", PAGE)
+    assert stated
+    assert tuple(re.findall(r"`(\w+)`", stated[1])) == Content.__struct_fields__
+
+
+def canonical_examples() -> list[list[str]]:
+    (block,) = re.findall(r"^```content-canonical\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return [[cell.strip() for cell in line.split(" | ")] for line in block.splitlines()]
+
+
+@pytest.mark.parametrize(("written", "canonical"), canonical_examples())
+def test_canonical_example(written: str, canonical: str) -> None:
+    encoded = ContentWriter(Limits()).write(decode_content(written), NOW)
+    assert encoded == canonical.encode()
+    assert ContentWriter(Limits()).write(decode_content(encoded), NOW) == encoded
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b".5", b"01"])
@@ -225,6 +266,6 @@ def test_the_place_in_an_array() -> None:
 
 
 def test_the_matcher_skips_what_it_does_not_look_at() -> None:
-    readable = decode_matchable(b'{"id":"p","attributes":{"a":1},"data":{"b":[2]},"from a later version":true}')
+    readable = read_publication(b'{"id":"p","attributes":{"a":1},"data":{"b":[2]},"from a later version":true}')
     assert readable.attributes == {"a": 1}
     assert readable.expires is None

@@ -1,0 +1,26 @@
+"""From a text to its words: runs of letters and digits, and the one spelling under which variants are the same word."""
+
+import re
+import unicodedata
+
+WORD_LENGTH_MAX = 64  # characters; a longer run is no word of a language but an encoded something
+
+_APOSTROPHES = "'\u2019\uff07"  # typewriter, typographic, full width
+_APOSTROPHE_LETTER = "\u02bc"  # Unicode takes it for a letter
+
+# Accents and vowel signs that have no composed form. They continue a word; Python's \w leaves them out.
+_MARKS = "".join(chr(code) for code in range(0x300, 0x2000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+
+_LETTER = r"[^\W_]"  # a letter or a digit
+_EQUIVALENT = dict.fromkeys(map(ord, _APOSTROPHES + _APOSTROPHE_LETTER), "'")
+
+# Words as they are written, repeated ones repeated. An apostrophe is part of a word only between two letters.
+split = re.compile(rf"{_LETTER}+(?:(?:[{_MARKS}]|[{_APOSTROPHES}](?={_LETTER})){_LETTER}*)*").findall
+
+
+def fold(word: str) -> str:
+    """One spelling for all of a word: without upper case, and with one form of every accented letter and apostrophe."""
+    if word.isascii():
+        return word.lower()
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
+    return folded.translate(_EQUIVALENT).strip("'")
