@@ -2,9 +2,14 @@
 
 import signal
 
+import pytest
+from hypothesis import settings
+
 from tests.service.zookeeper_fixture import zookeeper
 
-__all__ = ["pytest_configure", "zookeeper"]
+__all__ = ["pytest_collection_modifyitems", "pytest_configure", "zookeeper"]
+
+QUICK_EXAMPLES_MAX = 50
 
 
 def pytest_configure() -> None:
@@ -12,3 +17,17 @@ def pytest_configure() -> None:
     inherit that; some of them are told to stop by it.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A run without the slow tests tries each property with fewer examples than its test asks for.
+
+    Hypothesis has no public way to lower what a test says itself, so this sets what its decorators have left there.
+    """
+    if config.getoption("markexpr") != "not slow":
+        return
+    for item in items:
+        test = getattr(item, "obj", None)
+        wanted = getattr(test, "_hypothesis_internal_use_settings", None)
+        if wanted is not None and wanted.max_examples > QUICK_EXAMPLES_MAX:
+            test._hypothesis_internal_use_settings = settings(wanted, max_examples=QUICK_EXAMPLES_MAX)  # type: ignore[union-attr]

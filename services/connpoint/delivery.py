@@ -1,22 +1,58 @@
 """Deliveries: notifications from exit points become payloads in the outboxes of subscribers.
 
-Invariants: every notification is answered with `Received`, also one that was seen before, which is delivered to
-nobody; a subscriber's payloads are in the order in which its exit points sent them.
+Invariants:
+- Every notification is answered with `Received`, also one that is delivered to nobody.
+- The batches of one publisher are delivered in ascending order. What is not above the latest one was delivered before,
+  or it matched nobody here when an exit point released it the first time: that exit point forgot it in a crash, and
+  whoever it matches now subscribed after it was published.
+- A subscriber's payloads are in the order in which its exit points sent them.
 """
 
 from collections.abc import Callable
 
 from braid.messages import Match, Notifications, Received, Send
-from braid.seen import SeenSequences
 
 _ORIGINS_MAX = 4096
+_PRUNE_EVERY = 4096
+
+
+class Latest:
+    """The latest delivered sequence of each publisher of one origin; everything up to the watermark is delivered.
+
+    An entry lives until the watermark passes it, so there are no more than the origin's window has batches, plus those
+    that are not pruned yet.
+    """
+
+    def __init__(self) -> None:
+        self.watermark = 0
+        self._sequences: dict[int, int] = {}
+        self._pruned_at = 0
+
+    def __len__(self) -> int:
+        return len(self._sequences)
+
+    def take(self, publisher: int, sequence: int) -> bool:
+        """Whether this one is to be delivered; then it is the latest."""
+        if sequence <= self.watermark or sequence <= self._sequences.get(publisher, 0):
+            return False
+        self._sequences[publisher] = sequence
+        return True
+
+    def advance(self, watermark: int) -> None:
+        """Pruning is put off until it pays, so that its cost per sequence is constant."""
+        if watermark <= self.watermark:
+            return
+        self.watermark = watermark
+        if watermark - self._pruned_at >= _PRUNE_EVERY or len(self._sequences) <= 16:
+            self._pruned_at = watermark
+            self._sequences = {key: sequence for key, sequence in self._sequences.items() if sequence > watermark}
 
 
 class DeliveryCore:
     def __init__(self, name: str, clock_ns: Callable[[], int]) -> None:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
-        self._seen: dict[str, SeenSequences] = {}
+        self._latest: dict[str, Latest] = {}
         self.subscribers: dict[str, str] = {}  # subscription id -> subscriber, of all subscriptions homed here
         self.repeated = 0
         self.unclaimed = 0
@@ -32,13 +68,12 @@ class DeliveryCore:
             receipt = receipts.get(origin)
             if receipt is None:
                 receipt = receipts[origin] = Received(notification.epoch, origin, [], [])
-            seen = self._seen_of(origin)
-            seen.advance(notification.watermark)
+            latest = self._latest_of(origin)
+            latest.advance(notification.watermark)
             receipt.sequences.append(notification.sequence)
-            if notification.sequence in seen:
+            if not latest.take(notification.publisher, notification.sequence):
                 self.repeated += 1
                 continue
-            seen.add(notification.sequence)
             self._address(notification.matches, payloads)
             if notification.hops is not None:
                 hops = [*notification.hops, (self._name, arrived_ns, self._clock_ns())]
@@ -67,14 +102,15 @@ class DeliveryCore:
             for subscriber, own in by_subscriber.items():
                 payloads.setdefault(subscriber, []).append(_payload(own, content))
 
-    def _seen_of(self, origin: str) -> SeenSequences:
-        seen = self._seen.get(origin)
-        if seen is None:
-            while len(self._seen) >= _ORIGINS_MAX:
-                # Each restart of a connection point makes a new origin; the oldest one has long been confirmed.
-                del self._seen[next(iter(self._seen))]
-            seen = self._seen[origin] = SeenSequences()
-        return seen
+    def _latest_of(self, origin: str) -> Latest:
+        latest = self._latest.pop(origin, None)
+        if latest is None:
+            while len(self._latest) >= _ORIGINS_MAX:
+                # Each restart of a connection point makes a new origin; the one that was silent longest is gone.
+                del self._latest[next(iter(self._latest))]
+            latest = Latest()
+        self._latest[origin] = latest
+        return latest
 
 
 def _payload(ids: list[str], content: bytes) -> bytes:

@@ -26,6 +26,7 @@ class Gather(msgspec.Struct):
 
     epoch: int
     previous: int
+    publisher: int
     partials: int
     since_s: float
     state: Literal["gathering", "held", "released"] = "gathering"
@@ -88,7 +89,7 @@ class ExitPointCore:
                     self.dropped += 1
                     return
                 self.gathers += 1
-            gather = Gather(partial.epoch, partial.previous, partial.partials, now_s)
+            gather = Gather(partial.epoch, partial.previous, partial.publisher, partial.partials, now_s)
             origin.gathers[sequence] = gather
         elif partial.epoch < gather.epoch:
             self.stale += 1
@@ -237,6 +238,7 @@ class ExitPointCore:
             origin.name,
             sequence,
             origin.done.watermark,
+            gather.publisher,
             gather.matched[connpoint],
             hops,
         )

@@ -1,10 +1,11 @@
-"""Deliveries: every notification is receipted, none is delivered twice, and payloads are exact."""
+"""Deliveries: every notification is receipted, none is delivered twice or behind a later one; exact payloads."""
 
 import pytest
 
-from braid.messages import Match, Notifications, Received, Send
+from braid.messages import Confirmed, Match, Notifications, Partial, Received, Send
 from services.connpoint import delivery
-from services.connpoint.delivery import DeliveryCore
+from services.connpoint.delivery import DeliveryCore, Latest
+from services.exitpoint.core import ExitPointCore
 
 ORIGIN = "connpoint-2.b"
 CONTENT = b'{"id":"p","data":{ "raw":  1 }}'
@@ -20,10 +21,11 @@ def notification(
     sequence: int,
     *matches: Match,
     watermark: int = 0,
+    publisher: int = 8,
     origin: str = ORIGIN,
     hops: list[tuple[str, int, int]] | None = None,
 ) -> Notifications:
-    return Notifications(1, origin, sequence, watermark, list(matches) or [(0, ["s-1"], CONTENT)], hops)
+    return Notifications(1, origin, sequence, watermark, publisher, list(matches) or [(0, ["s-1"], CONTENT)], hops)
 
 
 def test_the_exact_payload_and_the_receipt() -> None:
@@ -43,7 +45,7 @@ def test_each_subscriber_gets_a_publication_once_with_its_own_ids() -> None:
 def test_payloads_keep_the_order_of_batches_and_places() -> None:
     batch = [
         notification(2, (0, ["s-1"], b"1"), (3, ["s-1", "s-2"], b"2"), (4, ["s-3"], b"3")),
-        notification(1, (0, ["s-2"], b"4")),
+        notification(1, (0, ["s-2"], b"4"), publisher=9),
     ]
     payloads, receipts = connpoint().on_notifications("exitpoint-1", batch, 0)
     assert [payload[-2:-1] for payload in payloads["anna"]] == [b"1", b"2", b"4"]
@@ -63,9 +65,59 @@ def test_what_was_seen_is_receipted_and_delivered_to_nobody() -> None:
 def test_below_the_watermark_everything_was_seen() -> None:
     core = connpoint()
     core.on_notifications("exitpoint-1", [notification(9, watermark=5)], 0)
-    payloads, receipts = core.on_notifications("exitpoint-1", [notification(5), notification(6)], 0)
+    payloads, receipts = core.on_notifications(
+        "exitpoint-1", [notification(5, publisher=9), notification(6, publisher=9)], 0
+    )
     assert [len(own) for own in payloads.values()] == [1]
     assert receipts[0].messages[0].sequences == [5, 6]
+
+
+def test_what_comes_behind_a_later_batch_of_its_publisher_is_receipted_and_delivered_to_nobody() -> None:
+    core = connpoint()
+    core.on_notifications("exitpoint-1", [notification(3)], 0)
+    batch = [notification(2), notification(1, publisher=9), notification(4), notification(2)]
+    payloads, receipts = core.on_notifications("exitpoint-1", batch, 0)
+    assert len(payloads["anna"]) == 2
+    assert receipts == [Send("exitpoint-1", [Received(1, ORIGIN, [2, 1, 4, 2], [])])]
+    assert core.repeated == 2
+
+
+def test_an_exit_point_that_forgot_in_a_crash_does_not_turn_back_time() -> None:
+    """The first batch matched nobody, its confirmation got lost; then a subscription, the second batch, a crash."""
+
+    def exitpoint() -> ExitPointCore:
+        core = ExitPointCore("exitpoint-1", lambda: 999, gathers_max=10, gather_s_max=60.0)
+        core.on_connpoints({"connpoint-1": 1, "connpoint-2": 11})
+        return core
+
+    def partial(sequence: int, previous: int, ids: list[str]) -> Partial:
+        matched: list[tuple[str, list[Match]]] = [("connpoint-1", [(0, ids, b"%d" % sequence)])] if ids else []
+        return Partial(1, ORIGIN, sequence, previous, 0, 8, 1, "matcher-1", matched)
+
+    core, before, after = connpoint(), exitpoint(), exitpoint()
+    assert before.on_partials([partial(1, 0, [])], 0.0, 0) == [Send("connpoint-2", [Confirmed(1, ORIGIN, [1])])]
+    (sent,) = before.on_partials([partial(2, 1, ["s-1"])], 0.0, 0)
+    payloads, _ = core.on_notifications("exitpoint-1", sent.messages, 0)
+    assert payloads == {"anna": [b'{"subscriptions":["s-1"],"publication":2}']}
+
+    (sent,) = after.on_partials([partial(1, 0, ["s-1"]), partial(2, 1, ["s-1"])], 9.0, 0)
+    payloads, (receipt,) = core.on_notifications("exitpoint-1", sent.messages, 0)
+    assert payloads == {}
+    (confirmed,) = after.on_received("connpoint-1", receipt.messages)
+    assert confirmed.messages[0].sequences == [1, 2]
+
+
+def test_the_memory_of_publishers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "_PRUNE_EVERY", 50)
+    latest = Latest()
+    for sequence in range(1, 1001):
+        latest.advance(sequence - 10)
+        assert latest.take(publisher=sequence, sequence=sequence)
+        assert not latest.take(publisher=sequence, sequence=sequence)
+        assert len(latest) <= 60
+    latest.advance(1000)
+    assert not latest.take(publisher=1001, sequence=1000)
+    assert latest.take(publisher=1001, sequence=1001)
 
 
 def test_origins_are_apart() -> None:
@@ -99,6 +151,6 @@ def test_the_memory_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     core = connpoint()
     batch = [notification(1, origin=f"connpoint-2.{n}") for n in range(5)]
     core.on_notifications("exitpoint-1", [*batch, *batch[:1]], 0)
-    assert len(core._seen) == 3
+    assert len(core._latest) == 3
     core.on_notifications("exitpoint-1", batch[-1:], 0)
     assert core.repeated >= 1

@@ -11,6 +11,7 @@ from braid.messages import Confirmed, Hop, Match, Notifications, Partial, Receiv
 from services.exitpoint.core import ExitPointCore
 
 ORIGIN = "connpoint-1.a"
+PUBLISHER = 8
 CONNPOINTS = {"connpoint-1": 1, "connpoint-2": 1}
 
 
@@ -39,7 +40,7 @@ def partial(
     """By default the only one, with one match for connpoint-2."""
     if matched is None:
         matched = [("connpoint-2", matches("s-1"))]
-    return Partial(epoch, origin, sequence, previous, watermark, of, f"matcher-{matcher}", matched, hops)
+    return Partial(epoch, origin, sequence, previous, watermark, PUBLISHER, of, f"matcher-{matcher}", matched, hops)
 
 
 def notified(sends: list[Send]) -> list[tuple[str, int]]:
@@ -86,9 +87,19 @@ def test_the_exact_effects_of_one_batch() -> None:
     assert feed(core, second) == [
         Send(
             "connpoint-2",
-            [Notifications(1, ORIGIN, 1, 0, [(0, ["s-1"], b"a"), (1, ["s-3"], b"b"), (2, ["s-2", "s-4"], b"c")], None)],
+            [
+                Notifications(
+                    1,
+                    ORIGIN,
+                    1,
+                    0,
+                    PUBLISHER,
+                    [(0, ["s-1"], b"a"), (1, ["s-3"], b"b"), (2, ["s-2", "s-4"], b"c")],
+                    None,
+                )
+            ],
         ),
-        Send("connpoint-1", [Notifications(1, ORIGIN, 1, 0, [(0, ["s-5"], b"a")], None)]),
+        Send("connpoint-1", [Notifications(1, ORIGIN, 1, 0, PUBLISHER, [(0, ["s-5"], b"a")], None)]),
     ]
     assert receive(core, "connpoint-1", 1) == []
     assert core.gathers == 1
@@ -135,7 +146,7 @@ def test_a_newer_epoch_in_the_middle_starts_the_gather_anew() -> None:
     assert feed(core, partial(1, matcher=2, of=2, epoch=1)) == []
     assert core.stale == 1
     (send,) = feed(core, partial(1, [], matcher=1, of=2, epoch=2))
-    assert send.messages == [Notifications(2, ORIGIN, 1, 0, matches("s-9"), None)]
+    assert send.messages == [Notifications(2, ORIGIN, 1, 0, PUBLISHER, matches("s-9"), None)]
     assert core.gathers == 1
 
 

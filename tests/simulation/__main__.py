@@ -5,22 +5,31 @@ import sys
 import time
 
 from tests.simulation.cluster import Simulation
+from tests.simulation.rough import ForgettingSimulation, RoughSimulation
+
+KINDS = {"ordinary": Simulation, "rough": RoughSimulation, "forgetting": ForgettingSimulation}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="./dev simulate",
         description="The whole cluster in one process under a seeded scheduler.",
-        epilog="examples: ./dev simulate --seeds 5000    ./dev simulate --seed 42 --seeds 1 --transcript",
+        epilog="examples: ./dev simulate --seeds 5000    ./dev simulate --seed 42 --kind rough --seeds 1 --transcript",
     )
     parser.add_argument("--seeds", type=int, default=500, help="how many seeds (default 500)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        default="ordinary",
+        help="rough: links break all the time; forgetting: confirmations get lost and exit points crash",
+    )
     parser.add_argument("--transcript", action="store_true", help="print what happened also when nothing went wrong")
     given = parser.parse_args()
     started = time.monotonic()
     delivered = 0
     for seed in range(given.seed, given.seed + given.seeds):
-        simulation = Simulation(seed)
+        simulation = KINDS[given.kind](seed)
         problems = simulation.run()
         delivered += sum(map(len, simulation.ledger.delivered.values()))
         if given.transcript or problems:

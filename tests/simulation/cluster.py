@@ -116,11 +116,14 @@ class Simulation:
         connpoint.publish(publisher, ids, sensor)
 
     def _crash(self) -> None:
-        node = self.random.choice(self.slices)
+        node = self._victim()
         node.crash()
         if isinstance(node, SimulatedConnPoint):
             self.ledger.on_disconnected(set(node.delivery.subscribers.values()))
         self.scheduler.at(self.random.uniform(0.1, 3.0), lambda: self._restart(node))
+
+    def _victim(self) -> SimulatedSlice:
+        return self.random.choice(self.slices)
 
     def _restart(self, node: SimulatedSlice) -> None:
         node.start()

@@ -68,8 +68,10 @@ class Network:
             if node in (link.dialler, link.target):
                 link.break_now()
 
-    def break_any(self) -> None:
-        link = self._scheduler.random.choice(sorted(self._links.values(), key=lambda link: link.label))
+    def break_any(self, layer: str = "") -> None:
+        """Any link, or any to or from a layer."""
+        links = [link for link in self._links.values() if layer in link.label]
+        link = self._scheduler.random.choice(sorted(links, key=lambda link: link.label))
         self._scheduler.note(f"link breaks: {link.label}")
         link.break_now()
 

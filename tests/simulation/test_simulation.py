@@ -1,59 +1,69 @@
 """Many seeds hold all guarantees, and the checkers notice when one rule of the protocol is taken away."""
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from braid.seen import SeenSequences
-from services.connpoint import delivery, ingress
+from services.connpoint import ingress
+from services.connpoint.delivery import Latest
 from services.connpoint.ingress import IngressCore
 from services.exitpoint.core import ExitPointCore
-from services.matcher.index import SubscriptionIndex
-from tests.simulation.cluster import TRAFFIC_S, Simulation
+from services.matcher.core import MatcherCore
+from tests.simulation.cluster import Simulation
+from tests.simulation.rough import ForgettingSimulation, RoughSimulation
 
-QUICK = [range(first, first + 75) for first in range(1, 301, 75)]
-SLOW = [range(first, first + 100) for first in range(301, 2001, 100)]
 SEEDS_UNTIL_CAUGHT_MAX = 100
 
 
-class RoughSimulation(Simulation):
-    """Links break all the time."""
-
-    def _plan_traffic(self) -> None:
-        super()._plan_traffic()
-        for _ in range(30):
-            self.scheduler.at(self.random.uniform(0, TRAFFIC_S), self.network.break_any)
+def parts(first: int, last: int) -> list[range]:
+    return [range(start, min(start + 50, last + 1)) for start in range(first, last + 1, 50)]
 
 
 def name_of(seeds: range) -> str:
     return f"{seeds[0]}-{seeds[-1]}"
 
 
-def problems_of(seed: int) -> list[str]:
+def problems_of(kind: type[Simulation], seeds: Iterable[int]) -> list[str]:
     """The message says how to see it again."""
-    return [f"seed {seed}: {problem}" for problem in Simulation(seed).run()]
+    return [f"{kind.__name__}({seed}): {problem}" for seed in seeds for problem in kind(seed).run()]
 
 
-@pytest.mark.parametrize("seeds", QUICK, ids=name_of)
+@pytest.mark.parametrize("seeds", parts(1, 100), ids=name_of)
 def test_all_guarantees_hold(seeds: range) -> None:
-    assert [problem for seed in seeds for problem in problems_of(seed)] == []
+    assert problems_of(Simulation, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", SLOW, ids=name_of)
+@pytest.mark.parametrize("seeds", parts(101, 2000), ids=name_of)
 def test_all_guarantees_hold_for_many_more(seeds: range) -> None:
-    assert [problem for seed in seeds for problem in problems_of(seed)] == []
+    assert problems_of(Simulation, seeds) == []
 
 
-def test_all_guarantees_hold_while_links_break_all_the_time() -> None:
-    assert [f"seed {seed}: {problem}" for seed in range(1, 41) for problem in RoughSimulation(seed).run()] == []
+@pytest.mark.parametrize("seeds", parts(101, 150), ids=name_of)
+def test_all_guarantees_hold_while_links_break_all_the_time(seeds: range) -> None:
+    assert problems_of(RoughSimulation, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", SLOW[:5], ids=name_of)
+@pytest.mark.parametrize("seeds", parts(151, 600), ids=name_of)
 def test_all_guarantees_hold_for_many_more_while_links_break_all_the_time(seeds: range) -> None:
-    assert [f"seed {seed}: {problem}" for seed in seeds for problem in RoughSimulation(seed).run()] == []
+    assert problems_of(RoughSimulation, seeds) == []
+
+
+@pytest.mark.parametrize("seeds", parts(1, 50), ids=name_of)
+def test_order_holds_although_an_exit_point_forgets_what_was_done(seeds: range) -> None:
+    assert problems_of(ForgettingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(51, 400), ids=name_of)
+def test_order_holds_for_many_more_although_an_exit_point_forgets_what_was_done(seeds: range) -> None:
+    assert problems_of(ForgettingSimulation, seeds) == []
 
 
 def test_a_seed_is_the_same_story_every_time() -> None:
@@ -64,6 +74,29 @@ def test_a_seed_is_the_same_story_every_time() -> None:
         stories.append((simulation.scheduler.transcript, simulation.ledger.delivered))
     assert stories[0] == stories[1]
     assert stories[0][1]
+
+
+def test_a_seed_is_the_same_story_in_every_process() -> None:
+    """Sets of strings are walked in another order in each process, unless their hashes are fixed."""
+    script = """
+from tests.simulation.rough import RoughSimulation
+
+for seed in range(1, 11):
+    simulation = RoughSimulation(seed)
+    print(simulation.run(), simulation.scheduler.transcript, simulation.ledger.delivered, simulation.random.random())
+"""
+    stories = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=60,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert stories[0] == stories[1]
+    assert b"subscriber-1" in stories[0]
 
 
 def test_without_crashes_and_breaks_nothing_is_sent_again() -> None:
@@ -78,11 +111,17 @@ def test_a_small_window_refuses_and_loses_nothing() -> None:
 
 
 def no_dedupe_memory(patch: pytest.MonkeyPatch) -> None:
-    class Forgetful(SeenSequences):
-        def __contains__(self, sequence: int) -> bool:
-            return False
+    patch.setattr(Latest, "take", lambda *_: True)
 
-    patch.setattr(delivery, "SeenSequences", Forgetful)
+
+def no_order_among_repetitions(patch: pytest.MonkeyPatch) -> None:
+    """The rule of a set: what was not taken yet is taken, also behind a later one of its publisher."""
+
+    def take(self: Latest, publisher: int, sequence: int) -> bool:
+        return original(self, sequence, sequence)
+
+    original = Latest.take
+    patch.setattr(Latest, "take", take)
 
 
 def no_retry(patch: pytest.MonkeyPatch) -> None:
@@ -141,32 +180,42 @@ def a_watermark_that_runs_ahead(patch: pytest.MonkeyPatch) -> None:
 
 
 def everything_matches(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SubscriptionIndex, "match", lambda self, *_: list(self))
+    def on_subscribe(self: MatcherCore, message: Any) -> Any:
+        message.record = replace(message.record, filter="not (sensor = -1)")
+        return original(self, message)
+
+    original = MatcherCore.on_subscribe
+    patch.setattr(MatcherCore, "on_subscribe", on_subscribe)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("take_away", "kind"),
+    ("take_away", "kind", "simulation"),
     [
-        (no_dedupe_memory, "twice"),
-        (no_retry, "lost"),
-        (no_retry, "stuck"),
-        (no_holding, "out of order"),
-        (no_previous, "out of order"),
-        (confirm_before_receipt, "lost"),
-        (release_at_the_first_partial, "lost"),
-        (no_resend_to_a_linked_connection_point, "lost"),
-        (no_recovery_of_the_ingress_log, "lost"),
-        (a_watermark_that_runs_ahead, "lost"),
-        (everything_matches, "wrong"),
+        (no_dedupe_memory, "twice", RoughSimulation),
+        (no_order_among_repetitions, "out of order", ForgettingSimulation),
+        (no_retry, "lost", RoughSimulation),
+        (no_retry, "stuck", RoughSimulation),
+        # What an exit point does not hold comes too early, and what should have come before it is taken for repeated.
+        (no_holding, "lost", RoughSimulation),
+        (no_previous, "lost", RoughSimulation),
+        (confirm_before_receipt, "lost", RoughSimulation),
+        (release_at_the_first_partial, "lost", RoughSimulation),
+        (no_resend_to_a_linked_connection_point, "lost", RoughSimulation),
+        (no_recovery_of_the_ingress_log, "lost", RoughSimulation),
+        (a_watermark_that_runs_ahead, "lost", RoughSimulation),
+        (everything_matches, "wrong", RoughSimulation),
     ],
 )
 def test_the_checkers_bite(
-    monkeypatch: pytest.MonkeyPatch, take_away: Callable[[pytest.MonkeyPatch], None], kind: str
+    monkeypatch: pytest.MonkeyPatch,
+    take_away: Callable[[pytest.MonkeyPatch], None],
+    kind: str,
+    simulation: type[Simulation],
 ) -> None:
     take_away(monkeypatch)
     assert any(
         problem.startswith(f"{kind}:")
         for seed in range(1, SEEDS_UNTIL_CAUGHT_MAX + 1)
-        for problem in RoughSimulation(seed).run()
+        for problem in simulation(seed).run()
     )
