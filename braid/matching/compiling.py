@@ -1,0 +1,183 @@
+"""Turns a whole subscription into rows of conditions for the engine.
+
+What the engine cannot decide (comparisons by the order of strings, `prev`, integers that no float can hold) is left out
+of the rows and the subscription is marked as one to be checked: the engine then finds candidates, and whoever asked it
+evaluates them.
+"""
+
+import math
+from itertools import product
+from typing import NamedTuple
+
+from braid.filters import (
+    Between,
+    Comparison,
+    ComparisonWithPrevious,
+    Contains,
+    Exists,
+    In,
+    Operator,
+    Prefix,
+    Suffix,
+    Value,
+    parse,
+)
+from braid.filters.alternatives import Literal, alternatives
+from braid.filters.evaluator import COMPARE
+from braid.matching.engine import keys
+from braid.matching.engine.conditions import ABOVE, BELOW, OUTSIDE, TEXT_LENGTH_MAX, WITHIN
+from braid.matching.engine.programs import CHECKED, WINDOWED, ZONED
+from braid.matching.places import Places, Uses, uses_of
+from braid.matching.row_writing import Hash, Key, Row, RowWriter, has, lacks, none_of, one_of
+from braid.subscription import SubscriptionRecord
+
+# The connection point has held the filter against its limits already; a matcher takes what was accepted.
+_ACCEPTED = 1_000_000
+_CONDITIONS_MAX = 16_384  # of all alternatives; above it, the subscription is looked at for every publication
+
+Conjunctions = list[list[Row]]
+
+
+class Compiled(NamedTuple):
+    conjunctions: Conjunctions
+    flags: int
+    uses: Uses
+
+
+class Choice(NamedTuple):
+    """What one literal of a filter comes to: any of these lists of rows; `exact` unless it must be checked too."""
+
+    rows: list[list[Row]]
+    exact: bool = True
+
+
+def compile_subscription(record: SubscriptionRecord, writer: RowWriter, places: Places) -> Compiled:
+    """Raises `FilterError` for a filter that no connection point would have accepted."""
+    flags = 0
+    if record.from_s is not None or record.until_s is not None:
+        flags |= WINDOWED
+    conjunctions, exact = _filter(record.filter, writer)
+    uses = uses_of(record)
+    common: list[Row] = [has(writer.word(stem)) for stem in uses.stems]
+    if uses.shapes:
+        if places.takes_shapes(uses.shapes):
+            common.append(one_of([writer.topic(*shape) for shape in uses.shapes]))
+        else:
+            exact = False
+    if uses.tiles:
+        flags |= ZONED
+        common.append(one_of(writer.tiles(uses.tiles)))
+    if not exact:
+        flags |= CHECKED
+    return Compiled([common + rows for rows in conjunctions], flags, uses)
+
+
+def _filter(text: str, writer: RowWriter) -> tuple[Conjunctions, bool]:
+    if not text:
+        return [[]], True
+    exact = True
+    conjunctions: Conjunctions = []
+    conditions = 0
+    for literals in alternatives(
+        parse(text, max_predicates=_ACCEPTED, max_alternatives=_ACCEPTED), max_alternatives=_ACCEPTED
+    ):
+        choices = [_literal(literal, writer) for literal in literals]
+        exact = exact and all(choice.exact for choice in choices)
+        for rows in product(*(choice.rows for choice in choices)):
+            conjunction = [row for part in rows for row in part]
+            conjunctions.append(conjunction)
+            conditions += sum(max(1, len(row.keys)) for row in conjunction)
+            if conditions > _CONDITIONS_MAX and len(conjunctions) > 1:
+                return [[]], False
+    return conjunctions, exact
+
+
+def _literal(literal: Literal, writer: RowWriter) -> Choice:
+    predicate, negated = literal
+    name = writer.name(predicate.attribute)
+    match predicate:
+        case Comparison(_, operator, value):
+            return _comparison(writer, name, operator, value, negated)
+        case Between(_, low, high):
+            return _between(writer, name, low, high, negated)
+        case In(_, values):
+            return _values(writer, name, values, negated)
+        case Prefix(_, text) | Suffix(_, text) | Contains(_, text):
+            return _text(writer, name, _TEXTS[type(predicate)], text.encode(), negated)
+        case Exists():
+            return _keys([Key(keys.EXISTS, name)], negated)
+        case ComparisonWithPrevious():
+            return Choice([[] if negated else [has(Key(keys.EXISTS, name))]], exact=False)
+
+
+_TEXTS: dict[type, int] = {Prefix: keys.PREFIX, Suffix: keys.SUFFIX, Contains: keys.PIECE}
+_TYPES: dict[type, int] = {str: keys.IS_STRING, bool: keys.IS_BOOLEAN, int: keys.IS_NUMBER, float: keys.IS_NUMBER}
+
+
+def _comparison(writer: RowWriter, name: Hash, operator: Operator, value: Value, negated: bool) -> Choice:
+    if operator == "=":
+        return _keys([_value(writer, name, value)], negated)
+    if operator == "!=":
+        is_type, is_value = Key(_TYPES[type(value)], name), _value(writer, name, value)
+        return Choice([[lacks(is_type)], [has(is_value)]] if negated else [[has(is_type), lacks(is_value)]])
+    if isinstance(value, str):
+        return _by_order(name, negated)
+    if isinstance(value, bool):
+        accepted = [other for other in (False, True) if COMPARE[operator](other, value)]
+        return _values(writer, name, accepted, negated)
+    low, high = (value, math.inf) if operator in (">", ">=") else (-math.inf, value)
+    return _range(name, low, high, {">": ABOVE, "<": BELOW}.get(operator, 0), negated)
+
+
+def _between(writer: RowWriter, name: Hash, low: Value, high: Value, negated: bool) -> Choice:
+    if isinstance(low, str) or isinstance(high, str):
+        return _by_order(name, negated)
+    if isinstance(low, bool):
+        return _values(writer, name, [other for other in (False, True) if low <= other <= high], negated)
+    return _range(name, low, high, 0, negated)
+
+
+def _value(writer: RowWriter, name: Hash, value: Value) -> Key:
+    if isinstance(value, str):
+        return writer.string(name, value)
+    if isinstance(value, bool):
+        return writer.boolean(name, value)
+    return writer.number(name, value)
+
+
+def _keys(several: list[Key], negated: bool) -> Choice:
+    return Choice([[none_of(several) if negated else one_of(several)]])
+
+
+def _values(writer: RowWriter, name: Hash, values: tuple[Value, ...] | list[bool], negated: bool) -> Choice:
+    distinct = list(dict.fromkeys(_value(writer, name, value) for value in values))
+    if not distinct:
+        # No value fulfils it, and so every publication fulfils its negation.
+        return Choice([[]] if negated else [[Row(WITHIN, name=name, low=math.inf, high=-math.inf)]])
+    return _keys(distinct, negated)
+
+
+def _by_order(name: Hash, negated: bool) -> Choice:
+    return Choice([[] if negated else [has(Key(keys.IS_STRING, name))]], exact=False)
+
+
+def _range(name: Hash, low: int | float, high: int | float, flags: int, negated: bool) -> Choice:
+    if float(low) == low and float(high) == high:
+        flags |= OUTSIDE if negated else 0
+        return Choice([[Row(WITHIN, name=name, low=float(low), high=float(high), flags=flags)]])
+    if negated:
+        return Choice([[]], exact=False)
+    # The floats around an integer that is none: a little more than was asked for.
+    below, above = math.nextafter(float(low), -math.inf), math.nextafter(float(high), math.inf)
+    return Choice([[Row(WITHIN, name=name, low=below, high=above)]], exact=False)
+
+
+def _text(writer: RowWriter, name: Hash, kind: int, octets: bytes, negated: bool) -> Choice:
+    if not octets:
+        return _keys([Key(keys.IS_STRING, name)], negated)
+    if len(octets) <= TEXT_LENGTH_MAX:
+        return _keys([writer.text(kind, name, octets)], negated)
+    if negated:
+        return Choice([[]], exact=False)
+    part = octets[-TEXT_LENGTH_MAX:] if kind == keys.SUFFIX else octets[:TEXT_LENGTH_MAX]
+    return Choice([[has(writer.text(kind, name, part))]], exact=False)

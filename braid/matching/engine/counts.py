@@ -1,0 +1,19 @@
+"""The numbers an index keeps about itself: their places in the region of counts."""
+
+POOL_USED, POOL_FREE = 0, 1  # words handed out from the beginning of the pool; words of it that lie in free blocks
+KEYS_USED, KEYS_LIVE, KEYS_FREE, KEY_SLOTS_MASK = 2, 3, 4, 5
+ATTRIBUTES_USED, ATTRIBUTES_LIVE, ATTRIBUTES_FREE, ATTRIBUTE_SLOTS_MASK = 6, 7, 8, 9
+PROGRAMS_LIVE, PROGRAM_SLOTS_MASK = 10, 11
+EVENTS_SEEN = 12  # publications that count for the statistics
+CANDIDATES = 13  # programs verified so far
+STAMP = 14  # of the publication being searched for
+HOT, HOT_FIRST, HOT_MAX = 32, 33, 16  # anchors under which too much was verified in vain
+SECRET = 16  # four words
+TOPIC_SHAPES, TOPIC_SHAPES_FIRST, TOPIC_SHAPES_MAX = 20, 256, 64  # see `topic_keys`
+TILE_LEVELS = 21  # one bit for each level of tiles that any subscription uses
+IDS = 23  # the address of the array of ids, so that they can be fetched before Python needs them
+TEXTS_USED = 22  # how many words subscriptions demand
+FREE_FIRST = 64  # the first free block of each size, see `pool`
+COUNTS_WORDS = 512
+
+SLOTS_FIRST = 255  # the mask of a new table of slots

@@ -1,0 +1,224 @@
+"""Programs: conjunctions of conditions, each kept once however many subscriptions demand it.
+
+A program lies in the pool; its position there is its name. `MEMBERS` is one member, or the negative position of a list
+of them. A member is a subscription with four bits that say what is left to do when the program accepts.
+"""
+
+from typing import Any
+
+from numba import int64, uint64
+
+from braid.matching.engine.attributes import RECORD as ATTRIBUTE_RECORD
+from braid.matching.engine.attributes import REFERENCES as ATTRIBUTE_REFERENCES
+from braid.matching.engine.attributes import release_attribute
+from braid.matching.engine.conditions import NONE_OF, ONE_OF, WITHIN
+from braid.matching.engine.counts import PROGRAM_SLOTS_MASK, PROGRAMS_LIVE
+from braid.matching.engine.hashing import mix
+from braid.matching.engine.kernel import kernel, small_kernel
+from braid.matching.engine.keys import RECORD as KEY_RECORD
+from braid.matching.engine.keys import REFERENCES as KEY_REFERENCES
+from braid.matching.engine.keys import release_key
+from braid.matching.engine.memory import (
+    ATTRIBUTES,
+    COUNTS,
+    KEYS,
+    PROGRAM_SLOTS,
+    SCRATCH,
+    SUBSCRIPTIONS,
+    WORDS,
+    integers,
+)
+from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST, allocate, append, free, free_list
+from braid.matching.engine.regions import integers_at
+from braid.matching.engine.scratch import EMITTED, PROGRAMS_ASIDE
+
+# A program: its head, then the words of its conditions.
+SIZE, HASH, MEMBERS, NODE, PLACE, BLOCK, CONDITIONS = range(7)
+
+# A member: subscription << 4 | flags.
+MEMBER_SHIFT = 4
+WINDOWED = 1  # its window must be open
+REPEATED = 2  # it has several programs, and is reported once
+CHECKED = 4  # the whole subscription must be evaluated
+ZONED = 8  # its zone must meet that of the publication
+
+# The record of a subscription. HOME: its place among the members of its program << HOME_BITS | its home.
+SUBSCRIPTION = 4  # words
+PROGRAMS, FROM, UNTIL, HOME = range(4)
+HOME_BITS = 24
+HOME_MASK = (1 << HOME_BITS) - 1
+
+_POSITION_BITS = 31
+_POSITION_MASK = (1 << _POSITION_BITS) - 1
+
+
+@kernel
+def find_or_make_program(t: Any, count: int) -> tuple[int, bool]:
+    """The program of the words put together in the scratch region, and whether it is new."""
+    scratch, slots, words = integers(t, SCRATCH), integers(t, PROGRAM_SLOTS), integers(t, WORDS)
+    counts = integers(t, COUNTS)
+    hash = uint64(count)
+    for i in range(count):
+        hash = mix(hash ^ uint64(scratch[EMITTED + i])) + uint64(i)
+    if 2 * counts[PROGRAMS_LIVE] >= counts[PROGRAM_SLOTS_MASK]:
+        _grow(t)
+    mask = uint64(counts[PROGRAM_SLOTS_MASK])
+    slot = hash & mask
+    while slots[slot] != 0:
+        entry = uint64(slots[slot])
+        if (entry ^ hash) >> uint64(_POSITION_BITS) == 0:
+            program = int64(entry & uint64(_POSITION_MASK))
+            if words[program + SIZE] == CONDITIONS + count:
+                same = True
+                for i in range(count):
+                    same &= words[program + CONDITIONS + i] == scratch[EMITTED + i]
+                if same:
+                    return program, False
+        slot = (slot + uint64(1)) & mask
+    program = allocate(t, CONDITIONS + count)
+    words[program + SIZE] = CONDITIONS + count
+    words[program + HASH] = int64(hash)
+    words[program + MEMBERS] = 0
+    words[program + BLOCK] = 0
+    for i in range(count):
+        words[program + CONDITIONS + i] = scratch[EMITTED + i]
+    slots[slot] = int64(hash & ~uint64(_POSITION_MASK)) | program
+    counts[PROGRAMS_LIVE] += 1
+    _hold_conditions(t, program)
+    return program, True
+
+
+@kernel
+def forget_program(t: Any, program: int) -> None:
+    """It is placed nowhere any more and has no members."""
+    counts, slots, words = integers(t, COUNTS), integers(t, PROGRAM_SLOTS), integers(t, WORDS)
+    mask = counts[PROGRAM_SLOTS_MASK]
+    slot = words[program + HASH] & mask
+    while slots[slot] & _POSITION_MASK != program:
+        slot = (slot + 1) & mask
+    hole = slot
+    while True:
+        slot = (slot + 1) & mask
+        entry = slots[slot]
+        if entry == 0:
+            break
+        home = words[(entry & _POSITION_MASK) + HASH] & mask
+        if ((slot - home) & mask) >= ((slot - hole) & mask):
+            slots[hole] = entry
+            hole = slot
+    slots[hole] = 0
+    _release_conditions(t, program)
+    free(t, program, words[program + SIZE])
+    counts[PROGRAMS_LIVE] -= 1
+
+
+@kernel
+def add_member(t: Any, program: int, member: int) -> None:
+    words = integers(t, WORDS)
+    members = words[program + MEMBERS]
+    if members == 0:
+        words[program + MEMBERS] = member
+        _note_place(t, member, 0)
+        return
+    members = append(t, 0, members) if members > 0 else -members
+    _note_place(t, member, words[members + LIST_COUNT])
+    words[program + MEMBERS] = -append(t, members, member)
+
+
+@small_kernel
+def _note_place(t: Any, member: int, place: int) -> None:
+    """So that a member is found at once among many. One with several programs has no one place."""
+    if not member & REPEATED:
+        at = (member >> MEMBER_SHIFT) * SUBSCRIPTION + HOME
+        records = integers(t, SUBSCRIPTIONS)
+        records[at] = place << HOME_BITS | (records[at] & HOME_MASK)
+
+
+@kernel
+def remove_member(t: Any, program: int, subscription: int) -> bool:
+    """Whether the program has no members left."""
+    words = integers(t, WORDS)
+    members = words[program + MEMBERS]
+    if members >= 0:
+        words[program + MEMBERS] = 0
+        return True
+    block = -members
+    count = words[block + LIST_COUNT]
+    first = block + LIST_FIRST
+    place = integers(t, SUBSCRIPTIONS)[subscription * SUBSCRIPTION + HOME] >> HOME_BITS
+    if place >= count or words[first + place] >> MEMBER_SHIFT != subscription:
+        place = 0
+        while words[first + place] >> MEMBER_SHIFT != subscription:
+            place += 1
+    last = words[first + count - 1]
+    words[first + place] = last
+    _note_place(t, last, place)
+    words[block + LIST_COUNT] = count - 1
+    if count == 1:
+        free_list(t, block)
+        words[program + MEMBERS] = 0
+    return count == 1
+
+
+@small_kernel
+def length_of_condition(word: int) -> int:
+    operation = word & 7
+    if operation == WITHIN:
+        return 3
+    if operation in (ONE_OF, NONE_OF):
+        return 1 + (word >> 3)
+    return 1
+
+
+@kernel
+def _hold_conditions(t: Any, program: int) -> None:
+    words, keys, attributes = integers(t, WORDS), integers(t, KEYS), integers(t, ATTRIBUTES)
+    at, end = program + CONDITIONS, program + words[program + SIZE]
+    while at < end:
+        word = words[at]
+        operation = word & 7
+        if operation == WITHIN:
+            attributes[(word >> 6) * ATTRIBUTE_RECORD + ATTRIBUTE_REFERENCES] += 1
+        elif operation in (ONE_OF, NONE_OF):
+            for i in range(word >> 3):
+                keys[words[at + 1 + i] * KEY_RECORD + KEY_REFERENCES] += 1
+        else:
+            keys[(word >> 3) * KEY_RECORD + KEY_REFERENCES] += 1
+        at += length_of_condition(word)
+
+
+@kernel
+def _release_conditions(t: Any, program: int) -> None:
+    words = integers(t, WORDS)
+    at, end = program + CONDITIONS, program + words[program + SIZE]
+    while at < end:
+        word = words[at]
+        operation = word & 7
+        if operation == WITHIN:
+            release_attribute(t, word >> 6)
+        elif operation in (ONE_OF, NONE_OF):
+            for i in range(word >> 3):
+                release_key(t, words[at + 1 + i])
+        else:
+            release_key(t, word >> 3)
+        at += length_of_condition(word)
+
+
+@kernel
+def _grow(t: Any) -> None:
+    counts, slots, words = integers(t, COUNTS), integers(t, PROGRAM_SLOTS), integers(t, WORDS)
+    aside = integers_at(t[SCRATCH] + 8 * PROGRAMS_ASIDE)
+    live = 0
+    for slot in range(counts[PROGRAM_SLOTS_MASK] + 1):
+        if slots[slot] != 0:
+            aside[live] = slots[slot]
+            live += 1
+    mask = 2 * counts[PROGRAM_SLOTS_MASK] + 1
+    counts[PROGRAM_SLOTS_MASK] = mask
+    for slot in range(mask + 1):
+        slots[slot] = 0
+    for i in range(live):
+        slot = words[(aside[i] & _POSITION_MASK) + HASH] & mask
+        while slots[slot] != 0:
+            slot = (slot + 1) & mask
+        slots[slot] = aside[i]

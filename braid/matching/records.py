@@ -1,0 +1,109 @@
+"""The subscriptions an index holds: by number, by id, by subscriber.
+
+At a million subscriptions what counts is bytes: a record is kept as it is stored, in its short encoding, and decoded
+when somebody asks for it; those of one subscriber are a chain through two arrays.
+"""
+
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from braid.subscription import SubscriptionRecord
+
+_NUMBERS_FIRST = 1024
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(SubscriptionRecord).decode
+
+NOBODY = -1
+
+
+class Records:
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._encoded: list[bytes | None] = [None]  # the engine knows no number 0
+        self._free: list[int] = []
+        self.ids: np.ndarray[Any, np.dtype[np.object_]] = np.empty(_NUMBERS_FIRST, dtype=object)
+        self._first_of: dict[str, int] = {}
+        self._before, self._behind = array("i", [NOBODY]), array("i", [NOBODY])
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[SubscriptionRecord]:
+        return (_decode(encoded) for encoded in list(self._encoded) if encoded is not None)
+
+    def known_ids(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._numbers
+
+    def number_of(self, id: str) -> int | None:
+        return self._numbers.get(id)
+
+    def get(self, id: str) -> SubscriptionRecord | None:
+        number = self._numbers.get(id)
+        return None if number is None else self.at(number)
+
+    def at(self, number: int) -> SubscriptionRecord:
+        encoded = self._encoded[number]
+        assert encoded is not None
+        return _decode(encoded)
+
+    def next_number(self) -> int:
+        """The number that the next record put here gets."""
+        return self._free[-1] if self._free else len(self._encoded)
+
+    def next_numbers(self, count: int) -> list[int]:
+        """The numbers that the next records put here get, in this order."""
+        recycled = self._free[: -count - 1 : -1]
+        return [*recycled, *range(len(self._encoded), len(self._encoded) + count - len(recycled))]
+
+    def put(self, record: SubscriptionRecord) -> int:
+        if self._free:
+            number = self._free.pop()
+            self._encoded[number] = _encode(record)
+        else:
+            number = len(self._encoded)
+            self._encoded.append(_encode(record))
+            self._before.append(NOBODY)
+            self._behind.append(NOBODY)
+            if number == len(self.ids):
+                self.ids = np.concatenate((self.ids, np.empty(len(self.ids), dtype=object)))
+        self._numbers[record.id] = number
+        self.ids[number] = record.id
+        behind = self._first_of.get(record.subscriber, NOBODY)
+        self._first_of[record.subscriber] = number
+        self._before[number] = NOBODY
+        self._behind[number] = behind
+        if behind != NOBODY:
+            self._before[behind] = number
+        return number
+
+    def take(self, id: str) -> SubscriptionRecord:
+        number = self._numbers.pop(id)
+        record = self.at(number)
+        self._encoded[number] = None
+        self.ids[number] = None
+        before, behind = self._before[number], self._behind[number]
+        if behind != NOBODY:
+            self._before[behind] = before
+        if before != NOBODY:
+            self._behind[before] = behind
+        elif behind != NOBODY:
+            self._first_of[record.subscriber] = behind
+        else:
+            del self._first_of[record.subscriber]
+        self._free.append(number)
+        return record
+
+    def ids_of(self, subscriber: str) -> list[str]:
+        found = []
+        number = self._first_of.get(subscriber, NOBODY)
+        while number != NOBODY:
+            found.append(self.ids[number])
+            number = self._behind[number]
+        return found

@@ -1,0 +1,144 @@
+"""One batch of publications through the engine, and through Python where the engine leaves something open."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from braid.content import DECODE_ERRORS
+from braid.matching.checking import Checks
+from braid.matching.engine import searching
+from braid.matching.engine.memory import EVENTS, INPUT, MATCHED, PENDING, Memory
+from braid.matching.engine.programs import MEMBER_SHIFT
+from braid.matching.engine.reading import EVENT, MATCHED_END, PENDING_END, STATUS, UNUSUAL, read_batch
+from braid.matching.engine.reporting import PENDING_WORDS
+from braid.matching.previous import PreviousPublications, topic_of
+from braid.matching.publications import ExtraKeys, in_canonical_form
+
+AT_ONCE = 1024  # publications that are read before they are searched for
+BYTES_AT_ONCE = 8 * 1024 * 1024
+CONTENT_BYTES_MAX = 1024 * 1024  # what is longer is taken to be unreadable; connection points accept less
+_SPARE = b'"' * 16  # behind what is read: every search for the end of a string stops there
+_UNREADABLE = b"!"  # stands in a batch for what is no publication
+_READ_ERRORS = (*DECODE_ERRORS, ValueError, KeyError, TypeError)
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def chunks(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Parts of a batch that the engine takes at once."""
+    sizes = list(map(len, contents))
+    if len(sizes) <= AT_ONCE and sum(sizes) <= BYTES_AT_ONCE and max(sizes, default=0) <= CONTENT_BYTES_MAX:
+        if contents:
+            yield list(contents)
+        return
+    chunk: list[bytes] = []
+    size = 0
+    for content in contents:
+        readable = content if len(content) <= CONTENT_BYTES_MAX else _UNREADABLE
+        if len(chunk) == AT_ONCE or (chunk and size + len(readable) > BYTES_AT_ONCE):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(readable)
+        size += len(readable)
+    if chunk:
+        yield chunk
+
+
+class Search:
+    def __init__(self, memory: Memory, extra_keys: ExtraKeys, checks: Checks, previous: PreviousPublications) -> None:
+        self._memory = memory
+        self._input = memory.buffer(INPUT)
+        self._extra_keys = extra_keys
+        self._checks = checks
+        self._previous = previous
+
+    def search(self, contents: list[bytes], now_s: float, now: bytes, remember: bool) -> tuple[Integers, Integers, int]:
+        """Where the matches of each content end, the numbers of the subscriptions, and how many are unreadable."""
+        try:
+            return self._search(contents, now_s, now, remember)
+        except _READ_ERRORS:
+            # The engine looks only at what it needs. Where Python then finds something that no connection point would
+            # have written, all are written anew, and what cannot be is left out.
+            written = [in_canonical_form(content) or _UNREADABLE for content in contents]
+            return self._search(written, now_s, now, remember)
+
+    def _search(
+        self, contents: list[bytes], now_s: float, now: bytes, remember: bool
+    ) -> tuple[Integers, Integers, int]:
+        parts: list[tuple[Integers, Integers]] = []
+        batch = _Batch(contents)
+        first, total, unreadable = 0, 0, 0
+        while first < len(contents):
+            read = self._read(batch, first, now)
+            events = self._memory.view(EVENTS, (read - first) * EVENT).reshape(-1, EVENT)
+            unusual = np.flatnonzero(events[:, STATUS] == UNUSUAL)
+            if unusual.size:
+                respelled = _respelled(batch.contents, unusual + first)
+                if respelled != batch.contents:
+                    batch = _Batch(respelled)
+                    continue
+                unreadable += unusual.size
+            extra_ends, extra = self._extra_keys.of(events, batch.joined, int(self._memory.addresses[INPUT]))
+            searching.resolve(self._memory.addresses, read - first)
+            searched = 0
+            while searched < read - first:
+                begun = searched
+                searched = searching.search(
+                    self._memory.addresses, begun, read - first, extra_ends, extra, now_s, int(remember)
+                )
+                ends, numbers = self._collect(batch, events, first, begun, searched)
+                parts.append((ends + total, numbers))
+                total += len(numbers)
+            first = read
+        if remember and self._checks.looking_back:
+            self._previous.remember(batch.contents, batch.topics())
+        return np.concatenate([ends for ends, _ in parts]), np.concatenate([found for _, found in parts]), unreadable
+
+    def _read(self, batch: "_Batch", first: int, now: bytes) -> int:
+        size = len(batch.joined)
+        self._input[:size] = batch.joined
+        self._input[size : size + len(_SPARE)] = _SPARE
+        size += len(_SPARE)
+        self._input[size : size + len(now)] = now
+        start = int(self._memory.addresses[INPUT])
+        return read_batch(self._memory.addresses, start, batch.ends, first, len(batch.ends), start + size)
+
+    def _collect(
+        self, batch: "_Batch", events: Integers, first: int, begun: int, searched: int
+    ) -> tuple[Integers, Integers]:
+        """What the engine found, and of what it left open that which matches too."""
+        ends = events[begun:searched, MATCHED_END].copy()
+        numbers = self._memory.view(MATCHED, int(ends[-1])).copy()
+        left = int(events[searched - 1, PENDING_END])
+        if not left:
+            return ends, numbers
+        pairs = self._memory.view(PENDING, left * PENDING_WORDS).reshape(-1, PENDING_WORDS).copy()
+        before = self._previous.before_each(batch.contents, batch.topics()) if self._checks.looking_back else None
+        matching = self._checks.settle(pairs[:, 0] + first, pairs[:, 1], batch.contents, before)
+        pairs = pairs[matching]
+        owners = np.concatenate((np.repeat(np.arange(begun, searched), np.diff(ends, prepend=0)), pairs[:, 0]))
+        numbers = np.concatenate((numbers, pairs[:, 1] >> MEMBER_SHIFT))
+        counted = np.bincount(owners - begun, minlength=searched - begun)
+        return np.cumsum(counted, dtype=np.int64), numbers[np.argsort(owners, kind="stable")]
+
+
+class _Batch:
+    def __init__(self, contents: list[bytes]) -> None:
+        self.contents = contents
+        self.joined = b"".join(contents)
+        self.ends: Integers = np.cumsum(np.fromiter(map(len, contents), dtype=np.int64, count=len(contents)))
+        self._topics: list[str] | None = None
+
+    def topics(self) -> list[str]:
+        if self._topics is None:
+            self._topics = [topic_of(content) if content != _UNREADABLE else "" for content in self.contents]
+        return self._topics
+
+
+def _respelled(contents: list[bytes], unusual: Integers) -> list[bytes]:
+    """The contents with these written as a connection point would."""
+    respelled = list(contents)
+    for i in unusual.tolist():
+        respelled[i] = in_canonical_form(contents[i]) or _UNREADABLE
+    return respelled

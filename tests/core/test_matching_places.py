@@ -1,0 +1,205 @@
+"""Topics, zones and words in numbers that the engine treats in another way than a few."""
+
+import random
+from itertools import product
+
+import pytest
+
+from braid.matching import vocabulary
+from braid.matching.engine.counts import TOPIC_SHAPES_MAX
+from braid.matching.meaning import read_publication, topic_accepts, zone_accepts
+from braid.topics import SCOPES
+from tests.core.matching_cases import assert_same, content, index_of, matched, record, remove_everything
+
+TOPICS = ["/".join(levels) for depth in range(1, 8) for levels in product("ab", repeat=depth) if depth < 3 or depth > 5]
+
+
+def test_topics_of_more_shapes_than_the_engine_keeps() -> None:
+    """Each pattern of wildcards is a shape; what is beyond the limit is evaluated, and is kept when others are gone."""
+    chance = random.Random(1)
+    patterns = ["/".join(levels) for levels in product(["a", "b", "+"], repeat=6)]
+    patterns += ["/".join(levels) + "/#" for levels in product(["a", "+"], repeat=5)]
+    chosen = chance.sample(patterns, 250)
+    known = {
+        f"s-{number}": record(f"s-{number}", topic=pattern, topic_scope=SCOPES[number % 3])
+        for number, pattern in enumerate(chosen)
+    }
+    assert len({pattern.replace("b", "a") for pattern in chosen}) > TOPIC_SHAPES_MAX
+    index = index_of(known.values())
+    cases = chance.sample(TOPICS, 60)
+    published = [content(topic=topic) for topic in cases]
+
+    def wanted(topic: str) -> set[str]:
+        publication = read_publication(content(topic=topic))
+        return {id for id, record in known.items() if topic_accepts(record, publication)}
+
+    assert_same(index, wanted, cases, published)
+    assert matched(index, content()) == [set()]
+    for id in chance.sample(sorted(known), 200):
+        index.remove(id)
+        del known[id]
+    assert_same(index, wanted, cases, published)
+    for id, each in list(known.items()):
+        index.add(each)
+        assert len(index) == len(known), id
+    assert_same(index, wanted, cases, published)
+    remove_everything(index)
+
+
+def test_the_deepest_topics() -> None:
+    levels = [f"l{number}" for number in range(32)]
+    deepest = "/".join(levels)
+    index = index_of(
+        [
+            record("self", topic=deepest, topic_scope="self"),
+            record("both", topic=deepest),
+            record("above", topic="/".join(levels[:31]) + "/#", topic_scope="self"),
+            record("wild", topic="/".join("+" * 32), topic_scope="self"),
+            record("every", topic="#", topic_scope="self"),
+        ]
+    )
+    assert matched(index, content(topic=deepest), content(topic="l0"), content(topic="l1"), content()) == [
+        {"self", "both", "above", "wild", "every"},
+        {"both", "every"},
+        {"every"},
+        set(),
+    ]
+    remove_everything(index)
+
+
+def test_numbers_and_paths_are_the_same_topics() -> None:
+    index = index_of(
+        [record("number", topic="1.4"), record("path", topic="1/x"), record("wild", topic="+/4", topic_scope="self")]
+    )
+    assert matched(index, content(topic="1.4.2"), content(topic="1"), content(topic="1/x"), content(topic="x/4")) == [
+        {"number"},
+        {"number", "path"},
+        {"path"},
+        {"wild"},
+    ]
+
+
+# Circles all over the earth, the poles and the antimeridian included.
+GRID = {
+    f"z-{lat}-{lon}": record(f"z-{lat}-{lon}", zone={"type": "circle", "lat": lat, "lon": lon, "radius_m": radius_m})
+    for (lat, lon), radius_m in zip(
+        product(range(-90, 91, 15), range(-180, 180, 20)), [500.0, 50_000.0, 5_000.0, 2_000_000.0] * 100, strict=False
+    )
+}
+ZONES = [
+    {"type": "box", "south": 35.0, "west": -10.0, "north": 60.0, "east": 30.0},  # a continent
+    {"type": "box", "south": -80.0, "west": -179.0, "north": 80.0, "east": 179.0},
+    {"type": "box", "south": -20.0, "west": 170.0, "north": 20.0, "east": -170.0},
+    {"type": "circle", "lat": 90.0, "lon": 0.0, "radius_m": 3_000_000.0},
+    {"type": "circle", "lat": -89.99, "lon": 77.0, "radius_m": 5_000.0},
+    {"type": "circle", "lat": 45.0, "lon": 180.0, "radius_m": 10_000.0},
+    {"type": "Polygon", "coordinates": [[[0.0, 0.0], [40.0, 0.0], [20.0, 40.0], [0.0, 0.0]]]},
+    *({"type": "point", "lat": lat, "lon": lon} for lat in (-90, -45, 0, 44.999, 90) for lon in (-180, 0, 20.001, 180)),
+]
+
+
+def test_publications_from_a_point_to_nearly_everywhere() -> None:
+    """A zone over more than 1,024 tiles looks through the tiles in use instead of naming its own."""
+    index = index_of(GRID.values())
+    published = [content(zone=zone) for zone in ZONES]
+
+    def wanted(body: bytes) -> set[str]:
+        publication = read_publication(body)
+        return {id for id, record in GRID.items() if zone_accepts(record, publication)}
+
+    assert_same(index, wanted, published, published)
+    assert len(wanted(published[0])) > 3
+    assert len(wanted(published[1])) > 150
+    assert matched(index, content()) == [set()]
+    remove_everything(index)
+
+
+def test_many_zones_in_one_place() -> None:
+    chance = random.Random(3)
+    known = {
+        f"z-{number}": record(
+            f"z-{number}",
+            "a = 1" if number % 3 == 0 else "",
+            zone={"type": "circle", "lat": chance.uniform(40, 41), "lon": chance.uniform(-4, -3), "radius_m": 3_000},
+        )
+        for number in range(300)
+    }
+    index = index_of(known.values())
+    published = [
+        content({"a": number % 2}, zone={"type": "point", "lat": chance.uniform(40, 41), "lon": chance.uniform(-4, -3)})
+        for number in range(20)
+    ]
+
+    def wanted(body: bytes) -> set[str]:
+        publication = read_publication(body)
+        return {
+            id
+            for id, record in known.items()
+            if zone_accepts(record, publication) and (not record.filter or publication.attributes["a"] == 1)
+        }
+
+    assert_same(index, wanted, published, published)
+    remove_everything(index)
+
+
+def test_a_publication_over_more_tiles_than_ever() -> None:
+    """Some ten thousand subscriptions, each under its own tiles; 65,536 tiles are no limit of what is found."""
+    index = index_of(
+        record(f"z-{lat}-{lon}", zone={"type": "circle", "lat": lat + 0.003, "lon": lon + 0.003, "radius_m": 900.0})
+        for lat in range(-60, 60, 2)
+        for lon in range(-170, 170, 3)
+    )
+    everywhere = content(zone={"type": "box", "south": -80.0, "west": -179.0, "north": 80.0, "east": 179.0})
+    assert len(matched(index, everywhere)[0]) == len(index)
+
+
+WORDS = [
+    f"{first}{second}" for first in ("brin", "klom", "spar", "tuf") for second in ("dal", "gor", "mip", "zun", "vek")
+]
+
+
+def test_conjunctions_of_words() -> None:
+    chance = random.Random(4)
+    known = {f"w-{number}": chance.sample(WORDS, chance.randint(1, 6)) for number in range(1_500)}
+    index = index_of(record(id, words=tuple(words)) for id, words in known.items())
+    cases = [chance.sample(WORDS, chance.randint(0, 14)) for _ in range(50)]
+    assert_same(
+        index,
+        lambda case: {id for id, words in known.items() if set(words) <= set(case)},
+        cases,
+        [content(text="The " + ", ".join(case) + "!") for case in cases],
+    )
+    for id in chance.sample(sorted(known), 1_400):
+        index.remove(id)
+        del known[id]
+    assert matched(index, content(text=" ".join(WORDS))) == [set(known)]
+    remove_everything(index)
+
+
+def test_words_that_are_demanded_later() -> None:
+    index = index_of([record("tax", words=("tax",))])
+    text = content(text="Taxes on houses")
+    assert matched(index, text) == [{"tax"}]
+    index.add(record("house", words=("house",)))
+    assert matched(index, text) == [{"tax", "house"}]
+    index.remove("tax")
+    assert matched(index, text) == [{"house"}]
+    index.add(record("house", words=("housing", "taxes")))
+    assert matched(index, text) == [{"house"}]
+    remove_everything(index)
+
+
+def test_batches_of_many_words() -> None:
+    index = index_of([record("tax", words=("tax",))])
+    assert matched(index, *[content(text="tax " * 100)] * 1_000) == [{"tax"}] * 1_000
+
+
+def test_a_text_that_repeats_a_word_without_end() -> None:
+    index = index_of([record("tax", words=("tax",))])
+    assert matched(index, content(text="tax " * 70_000)) == [{"tax"}]
+
+
+def test_more_demanded_words_in_a_batch_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocabulary, "WORDS_CACHED_MAX", 4)
+    index = index_of(record(word, words=(word,)) for word in WORDS)
+    assert matched(index, content(text=" ".join(WORDS)), content(text=WORDS[7])) == [set(WORDS), {WORDS[7]}]
