@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from coordinator.compiling import ANNOUNCEMENT, compiler_arguments
+
 READY_S = 60.0
 
 
@@ -56,6 +58,7 @@ class LocalCluster:
 @contextlib.contextmanager
 def local_cluster(directory: Path, slices: str = "", settings: dict[str, str] | None = None) -> Iterator[LocalCluster]:
     """`slices` as in `--slices`; `settings` as environment variables."""
+    _compile()
     command = [sys.executable, "-m", "coordinator.launcher", "--data", str(directory), "--port", "0", "--quiet"]
     command += ["--slices", slices] if slices else []
     process = subprocess.Popen(command, env={**os.environ, **(settings or {})})
@@ -72,12 +75,20 @@ def local_cluster(directory: Path, slices: str = "", settings: dict[str, str] | 
             process.wait(30)
 
 
+def _compile() -> None:
+    """The launcher would do it, too, but it may take longer than a cluster is waited for."""
+    arguments = compiler_arguments()
+    if arguments is not None:
+        print(ANNOUNCEMENT, file=sys.stderr)
+        subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
+
+
 def _is_ready(directory: Path) -> bool:
     try:
         described = json.loads((directory / "cluster.json").read_text())
         connpoints = [name for name in described["slices"] if name.startswith("connpoint-")]
-        # Addresses become known one by one, as the connection points register.
-        return len(described["api"]) == len(connpoints) and all(
+        # Before the slices start there are none, and addresses become known one by one, as connection points register.
+        return 0 < len(connpoints) == len(described["api"]) and all(
             urllib.request.urlopen(f"{url}/readyz", timeout=2).status == 200 for url in described["api"]
         )
     except (OSError, ValueError):

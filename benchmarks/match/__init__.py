@@ -1,0 +1,1 @@
+"""`./dev bench match`: how fast the matcher's index is, alone in a process, and next to other matchers."""

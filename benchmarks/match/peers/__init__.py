@@ -1,0 +1,1 @@
+"""Other matchers, measured on the same subscriptions and publications in the same run."""
