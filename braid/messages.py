@@ -17,6 +17,8 @@ Each message is produced in one place and handled in one place:
 | SubscriptionRemoved | matcher → accesspoint → connpoint | `on_subscription_removed` |
 | SubscriptionsFound  | matcher → accesspoint → connpoint | `on_subscriptions_found`  |
 | SubscriptionGone    | matcher → accesspoint → connpoint | `on_subscription_gone`    |
+| Explain             | connpoint → accesspoint → matcher | `on_explain`              |
+| Explained           | matcher → accesspoint → connpoint | `on_explained`            |
 
 What travels is the batch: publications that one publisher sent together are accepted, logged, sent, merged, ordered
 and confirmed together, so that nothing but matching and the client's frames costs anything per publication.
@@ -66,6 +68,7 @@ class Partial(Message, tag=3):
     sequence: int
     previous: int
     watermark: int
+    publisher: int
     partials: int
     matcher: str
     matched: list[tuple[str, list[Match]]]  # by connection point
@@ -78,6 +81,7 @@ class Notifications(Message, tag=4):
     origin: str
     sequence: int
     watermark: int
+    publisher: int  # a connection point takes the batches of a publisher only in ascending order
     matches: list[Match]
     hops: list[Hop] | None = None
 
@@ -152,6 +156,25 @@ class SubscriptionGone(Message, tag=16):
     id: str
 
 
+class Explain(Message, tag=17):
+    """Which subscriptions match this content now, and why that one does or does not; nothing is published."""
+
+    ref: int
+    connpoint: str
+    content: bytes  # canonical, as in Publications
+    id: str = ""  # of the subscription to explain; empty for none
+    limit: int = 1000  # at most so many ids in each answer
+
+
+class Explained(Message, tag=18):
+    ref: int
+    connpoint: str
+    matcher: str
+    ids: list[str]  # of the subscriptions that match, the smallest first
+    count: int  # how many match, also beyond the limit
+    explanation: bytes = b""  # JSON of `braid.matching.explanation.Explanation`; empty when another matcher keeps it
+
+
 AnyMessage = (
     Publications
     | MatchRequest
@@ -166,6 +189,8 @@ AnyMessage = (
     | SubscriptionRemoved
     | SubscriptionsFound
     | SubscriptionGone
+    | Explain
+    | Explained
 )
 
 

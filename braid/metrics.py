@@ -42,6 +42,14 @@ OUTBOXES = Gauge("braid_outboxes", "Subscribers with an outbox")
 OUTBOX_BYTES = Gauge("braid_outbox_bytes", "Bytes held for all subscribers")
 
 SUBSCRIPTIONS = Gauge("braid_subscriptions", "Subscriptions held", ["layer"])
+SUBSCRIPTIONS_REFUSED = Gauge(
+    "braid_subscriptions_refused", "Subscriptions that found the index of the matcher full, since start"
+)
+INDEX_PROGRAMS = Gauge("braid_index_programs", "Different conjunctions that the subscriptions come to")
+INDEX_KEYS = Gauge("braid_index_keys", "Different keys that subscriptions speak of, and nodes below them")
+INDEX_POOL_BYTES = Gauge("braid_index_pool_bytes", "Bytes of programs, lists and bitmaps in the index")
+INDEX_CANDIDATES = Gauge("braid_index_candidates", "Programs verified under anchors that hold several, since start")
+TOPICS_REMEMBERED = Gauge("braid_topics_remembered", "Topics whose latest publication is kept for `prev`")
 GATHERS = Gauge("braid_gathers", "Batches being gathered or awaiting receipt")
 GATHERS_DROPPED = Gauge("braid_gathers_dropped", "Batches let go at a bound of the exit point since start")
 UNDELIVERABLE = Gauge("braid_undeliverable", "Notifications for connection points that are gone, since start")

@@ -1,7 +1,8 @@
 """`python -m coordinator.launcher`: a whole cluster on this machine, one process per slice.
 
 It starts ZooKeeper (unless one is named), a coordinator and the slices, starts again what dies, and stops everything
-in order. Whatever happens to the launcher itself, no process outlives it.
+in order. Whatever happens to the launcher itself, no process outlives it. It compiles the matching engine before a
+matcher starts, if nobody has done so on this machine.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from typing import Any
 from braid.config import ConfigError, Settings, load
 from braid.coordination import CoordinationUnavailable
 from braid.topology import LAYERS
-from coordinator import zookeeper
+from coordinator import compiling, zookeeper
 from coordinator.data_directory import DataDirectory, DataDirectoryRefused
 from coordinator.plan import (
     STOP_ORDER,
@@ -50,6 +51,7 @@ FAILURES = (
     CoordinationUnavailable,
     DataDirectoryRefused,
     PortRefused,
+    compiling.EngineNotCompiled,
     zookeeper.ZooKeeperUnusable,
     OSError,
 )
@@ -58,11 +60,19 @@ FAILURES = (
 class Launcher:
     """One run of one cluster."""
 
-    def __init__(self, settings: Settings, config: Path | None, screen: Screen, arguments_of: SliceArguments) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        config: Path | None,
+        screen: Screen,
+        arguments_of: SliceArguments,
+        arguments_of_compiler: compiling.CompilerArguments,
+    ) -> None:
         self._settings = settings
         self._config = config
         self._screen = screen
         self._arguments_of = arguments_of
+        self._arguments_of_compiler = arguments_of_compiler
         self._data = DataDirectory(settings.cluster.data)
         self._zookeeper = settings.cluster.zookeeper
         self._children: list[Child] = []
@@ -104,9 +114,11 @@ class Launcher:
 
     async def _bring_up(self) -> None:
         began = time.monotonic()
+        self._write_cluster()  # so that 'braid down' finds us from now on
         if not self._zookeeper:
             self._screen.step("starting ZooKeeper")
             await self._start_zookeeper()
+        await self._compile()
         self._screen.step("starting the slices")
         self._data.keep_shape(self._settings.slices)
         commands = cluster_commands(self._settings, self._zookeeper, self._data, self._config, self._arguments_of)
@@ -115,6 +127,14 @@ class Launcher:
         self._write_cluster()
         await self._wait_ready()
         self._screen.ready(self._addresses.known(), self._data.path, time.monotonic() - began)
+
+    async def _compile(self) -> None:
+        arguments = self._arguments_of_compiler()
+        if arguments is not None:
+            self._screen.step(compiling.ANNOUNCEMENT)
+            child = await self._start_child(compiling.compiler_command(arguments, self._data))
+            await compiling.wait_compiled(child)
+            self._children.remove(child)
 
     async def _start_child(self, command: Command) -> Child:
         rotate(command.log)
@@ -205,7 +225,7 @@ class Launcher:
 
     async def _bring_down(self) -> None:
         await self._addresses.stop()
-        for group in STOP_ORDER:
+        for group in (compiling.COMPILER, *STOP_ORDER):
             children = [child for child in self._children if child.command.group == group]
             if any(child.is_running() for child in children):
                 self._screen.step(f"stopping {group}")
@@ -215,8 +235,12 @@ class Launcher:
             await asyncio.wait(self._supervisors)
 
 
-def main(argv: Sequence[str] | None = None, arguments_of: SliceArguments = slice_arguments) -> int:
-    """`arguments_of` gives the command of a slice; tests put in their own."""
+def main(
+    argv: Sequence[str] | None = None,
+    arguments_of: SliceArguments = slice_arguments,
+    arguments_of_compiler: compiling.CompilerArguments = compiling.compiler_arguments,
+) -> int:
+    """The last two give the commands of a slice and of the compiler; tests put in their own."""
     arguments = _parse(argv)
     screen = Screen(arguments.quiet)
     try:
@@ -236,7 +260,7 @@ def main(argv: Sequence[str] | None = None, arguments_of: SliceArguments = slice
         return 2
 
     async def run() -> None:
-        await Launcher(settings, arguments.config, screen, arguments_of).run()
+        await Launcher(settings, arguments.config, screen, arguments_of, arguments_of_compiler).run()
 
     try:
         asyncio.run(run())

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from braid.cli import config, down, pub, status, sub, trace, up
+from braid.cli import config, down, explain, pub, status, sub, trace, up
 from braid.cli.running import DEFAULT_URL, examples
 
 app = typer.Typer(
@@ -47,4 +47,5 @@ app.command("status", epilog=status.EXAMPLES)(status.status)
 app.command("sub", epilog=sub.EXAMPLES)(sub.sub)
 app.command("pub", epilog=pub.EXAMPLES)(pub.pub)
 app.command("trace", epilog=trace.EXAMPLES)(trace.trace)
+app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("config", epilog=config.EXAMPLES)(config.config)

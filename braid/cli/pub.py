@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = examples(
     'braid pub \'{"attributes": {"pollutant": "NO2", "value": 41.5}}\'',
+    'braid pub \'{"topic": "rivers/jarama", "text": "Flooding", "zone": {"type": "point", "lat": 40.4, "lon": -3.7}}\'',
     "tail -f readings.ndjson | braid pub -",
     "braid pub @readings.json --rate 1000 --quiet",
 )

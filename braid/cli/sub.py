@@ -4,11 +4,12 @@ import asyncio
 import sys
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from braid.cli.running import examples, new_client, run, stderr_console
+from braid.cli.zones import one_zone, read_box, read_circle, read_zone
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,10 +17,16 @@ if TYPE_CHECKING:
 
     from braid.client import Notification, State, Stream
 
+Scope = Literal["self", "below", "both"]
+
 EXAMPLES = examples(
     "braid sub \"value > 40 and city in ('Madrid', 'Getafe')\"",
     "braid sub --count 10 --json | jq .publication.attributes",
     "braid sub \"pollutant = 'NO2'\" --until +10m --subscriber dashboard-7",
+    "braid sub --word flood --word warning --topic rivers/+/madrid",
+    "braid sub --topic sports/soccer --topic-scope below",
+    'braid sub "value > 40" --circle 40.4168,-3.7038,5000',
+    "braid sub --zone @district.json",
 )
 _COLOURS = {bool: "magenta", int: "cyan", float: "cyan", str: "green"}
 _NEWS = {
@@ -31,30 +38,74 @@ _NEWS = {
 
 def sub(
     context: typer.Context,
-    filter: Annotated[str, typer.Argument(help="What to subscribe to; everything when it is left out.")] = "",
+    filter: Annotated[str, typer.Argument(help="What to subscribe to; everything when nothing is given.")] = "",
     *,
-    subscriber: Annotated[
-        str | None, typer.Option(help="The name to subscribe under; one is made up when it is left out.")
+    word: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORD", help="It occurs in the text, in any form; may be given several times."),
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="A topic; + stands for one level, a last # for any number.")] = None,
+    topic_scope: Annotated[
+        Scope | None,
+        typer.Option(
+            help="Only that topic, or also below it, or also above it; without it both, and self with + or #."
+        ),
+    ] = None,
+    circle: Annotated[
+        dict[str, Any] | None,
+        typer.Option(parser=read_circle, metavar="LAT,LON,RADIUS_M", help="What happens within a circle."),
+    ] = None,
+    box: Annotated[
+        dict[str, Any] | None,
+        typer.Option(parser=read_box, metavar="SOUTH,WEST,NORTH,EAST", help="What happens within a box, in degrees."),
+    ] = None,
+    zone: Annotated[
+        dict[str, Any] | None,
+        typer.Option(
+            parser=read_zone, metavar="JSON", help="What happens within any zone, such as a GeoJSON Polygon; or @file."
+        ),
+    ] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", help="When to begin: +10s, or 2026-05-01T12:00:00Z, or Unix seconds.")
     ] = None,
     until: Annotated[
         str | None, typer.Option(help="When to end: +10m, or 2026-05-01T12:00:00Z, or Unix seconds.")
     ] = None,
+    subscriber: Annotated[
+        str | None, typer.Option(help="The name to subscribe under; one is made up when it is left out.")
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many publications.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON for each notification.")] = False,
 ) -> None:
-    """Subscribe and show what matches, until Ctrl-C. It goes on by itself after a lost connection, and says so."""
-    run(_sub(context.obj, filter, subscriber=subscriber, until=until, count=count, as_json=json))
+    """Subscribe and show what matches, until Ctrl-C. It goes on by itself after a lost connection, and says so.
+
+    The filter and the options that say what to get are joined by 'and'.
+    """
+    if topic == "":
+        raise typer.BadParameter("--topic needs a topic such as rivers/manzanares; leave it out for all publications")
+    if topic_scope is not None and topic is None:
+        raise typer.BadParameter("--topic-scope needs the --topic that it is the scope of")
+    parts = {
+        "filter": filter,
+        "words": word or (),
+        "topic": topic or "",
+        "topic_scope": topic_scope or "",
+        "zone": one_zone(circle=circle, box=box, zone=zone),
+        "from_": _instant(begin),
+        "until": _instant(until),
+    }
+    run(_sub(context.obj, parts, subscriber=subscriber, count=count, as_json=json))
 
 
 async def _sub(
-    urls: list[str], filter: str, *, subscriber: str | None, until: str | None, count: int | None, as_json: bool
+    urls: list[str], parts: dict[str, Any], *, subscriber: str | None, count: int | None, as_json: bool
 ) -> None:
     errors = stderr_console()
     shown = 0
     try:
         async with (
             new_client(urls, subscriber=subscriber, on_state=lambda state: _tell(state, errors)) as client,
-            client.subscribe(filter, until=_instant(until)) as stream,
+            client.subscribe(**parts) as stream,
         ):
             errors.print("[dim]subscribed; Ctrl-C ends it[/]")
             shown = await _show_all(stream, count, as_json)

@@ -7,13 +7,18 @@ from braid.client.ids import time_of
 from braid.client.states import State
 from braid.client.stream import Stream
 from braid.client.tracing import Trace, TraceHop
+from braid.matching.explanation import Explanation, FilterStep, MatchExplanation, PartExplained
 
 __all__ = [
     "BraidError",
     "CallTimeout",
     "Client",
     "ConnectionLost",
+    "Explanation",
+    "FilterStep",
+    "MatchExplanation",
     "Notification",
+    "PartExplained",
     "Publication",
     "Replaced",
     "State",

@@ -13,6 +13,7 @@ import msgspec
 from braid.client.connection import Connection
 from braid.client.conversation import Conversation
 from braid.client.errors import BraidError, CallTimeout, ConnectionLost
+from braid.client.explaining import explain
 from braid.client.frames import Publication
 from braid.client.ids import make_id
 from braid.client.listing import alive_ids, list_subscriptions
@@ -22,6 +23,7 @@ from braid.client.session import Session
 from braid.client.states import OnState, State, log_state, logger
 from braid.client.stream import Stream
 from braid.client.tracing import Trace, trace
+from braid.matching.explanation import MatchExplanation
 
 Instant = str | int | float
 
@@ -222,6 +224,15 @@ class Client:
     async def trace(self, publication: Publication | Mapping[str, Any], *, timeout_s: float = 10.0) -> Trace:
         """Publishes and returns the publication's way; not `complete` when that takes longer than `timeout_s`."""
         return await trace(self._rest, _with_id(publication), timeout_s)
+
+    async def explain(
+        self, publication: Publication | Mapping[str, Any], subscription: str | None = None
+    ) -> MatchExplanation:
+        """Which subscriptions of all subscribers this publication would match; nothing is published.
+
+        With the id of a subscription the answer also has its `explanation`: which part fails, and what it saw.
+        """
+        return await explain(self._rest, publication, subscription)
 
     def _start(self) -> None:
         self._connection.start()

@@ -7,6 +7,8 @@ A message of another epoch is dropped: its connection point sends it again under
 from collections.abc import Callable
 
 from braid.messages import (
+    Explain,
+    Explained,
     FindSubscriptions,
     MatchRequest,
     Publications,
@@ -70,8 +72,13 @@ class AccessPointCore:
             return [Send(selector.matcher_of(message.id), [message])]
         return [Send(matcher, [message]) for matcher in selector.matchers]
 
+    def on_explain(self, message: Explain) -> list[Send]:
+        selector = self._current(message.epoch)
+        return [] if selector is None else [Send(matcher, [message]) for matcher in selector.matchers]
+
     def on_answer(
-        self, message: SubscriptionStored | SubscriptionRemoved | SubscriptionsFound | SubscriptionGone
+        self,
+        message: SubscriptionStored | SubscriptionRemoved | SubscriptionsFound | SubscriptionGone | Explained,
     ) -> list[Send]:
         """What a matcher has to say goes to the connection point concerned."""
         return [Send(message.connpoint, [message])]

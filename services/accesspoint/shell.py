@@ -38,11 +38,14 @@ class AccessPoint(ProbedSlice):
                     self.perform(self._core.on_unsubscribe(message))
                 case messages.FindSubscriptions():
                     self.perform(self._core.on_find_subscriptions(message))
+                case messages.Explain():
+                    self.perform(self._core.on_explain(message))
                 case (
                     messages.SubscriptionStored()
                     | messages.SubscriptionRemoved()
                     | messages.SubscriptionsFound()
                     | messages.SubscriptionGone()
+                    | messages.Explained()
                 ):
                     self.perform(self._core.on_answer(message))
                 case _:

@@ -14,6 +14,8 @@ from braid.messages import Hop
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
 from braid.topology import Configuration, Registration
 
+EXPLAINED_IDS_MAX = 1_000  # ids in the answer to one explain call; the count is of all
+
 
 class Item(msgspec.Struct, frozen=True, gc=False):
     """One notification in a subscriber's outbox, ready to be spliced into a frame."""
@@ -27,6 +29,14 @@ class Closed(msgspec.Struct, frozen=True):
 
     reason: str  # "replaced", "slow", "unavailable", "stopping"
     detail: str
+
+
+class MatchesExplained(msgspec.Struct, frozen=True):
+    """Which subscriptions match a publication that is not published."""
+
+    ids: list[str]  # sorted, up to `EXPLAINED_IDS_MAX`
+    count: int  # of all that match
+    explanation: bytes  # JSON of an `Explanation`; empty when no subscription was asked about
 
 
 class Attachment(Protocol):
@@ -79,6 +89,12 @@ class Door(Protocol):
 
     def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
         """All of one subscriber (all at all when empty), in pages."""
+
+    async def explain(self, content: Content, subscription: str) -> MatchesExplained:
+        """Publishes nothing. `content` is unchecked; no subscription is explained when it is empty.
+
+        Raises `not_found` for an unknown subscription.
+        """
 
     async def attach(self, subscriber: str, *, temporary: bool, last_event_id: str | None) -> Attachment:
         """Makes this connection the one of that subscriber, and its subscriptions homed here."""

@@ -16,12 +16,14 @@ from braid.slice import Slice
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
 from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
-from services.connpoint.door import Attachment
+from services.connpoint.door import Attachment, MatchesExplained
+from services.connpoint.explaining import Explaining
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
 from services.connpoint.ingress import IngressCore
 from services.connpoint.ingress_log import IngressLog
 from services.connpoint.publishing import Publishing
+from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
 
@@ -39,7 +41,9 @@ class ConnPoint(Slice):
         self._publishing = Publishing(name, self._ingress, self._log, settings, self.perform)
         self._delivery = DeliveryCore(name, time.time_ns)
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
-        self._subscribing = Subscribing(name, settings, self._delivery, self._streams, self.perform)
+        self._questions = Questions(settings.api.request_timeout_s, self.perform)
+        self._subscribing = Subscribing(name, settings, self._delivery, self._streams, self._questions)
+        self._explaining = Explaining(name, settings, self._questions)
         self._http: HttpServer | None = None
         self._restored = False
         self._has_been_ready = False  # since it was registered
@@ -63,6 +67,7 @@ class ConnPoint(Slice):
         if self._restoring is not None:
             self._restoring.cancel()
         self._subscribing.close()
+        self._questions.close()
         self._publishing.close()
         if self._http is not None:
             await self._http.stop()
@@ -76,7 +81,7 @@ class ConnPoint(Slice):
 
     def on_configured(self, configuration: Configuration) -> None:
         self._ingress.on_configuration(configuration, time.time())
-        self._subscribing.on_configuration(configuration)
+        self._questions.on_configuration(configuration)
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
         """A slice of the path that was started again may have lost what was under way."""
@@ -141,6 +146,8 @@ class ConnPoint(Slice):
                     self._subscribing.on_subscriptions_found(message)
                 case messages.SubscriptionGone():
                     self._subscribing.on_subscription_gone(message)
+                case messages.Explained():
+                    self._explaining.on_explained(message)
                 case _:
                     self.reject(peer, kind)
 
@@ -172,6 +179,9 @@ class ConnPoint(Slice):
 
     def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
         return self._subscribing.find_all(subscriber=subscriber)
+
+    async def explain(self, content: Content, subscription: str) -> MatchesExplained:
+        return await self._explaining.explain(content, subscription)
 
     async def attach(self, subscriber: str, *, temporary: bool, last_event_id: str | None) -> Attachment:
         self._check_ready()

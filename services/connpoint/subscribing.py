@@ -1,13 +1,12 @@
-"""Subscriptions as the connection point sees them: it asks the matchers, which alone keep them, and routes deliveries.
+"""Subscriptions as the connection point sees them.
 
-Every question is repeated until it is answered or its time is up; matchers answer the same question the same way.
+It asks the matchers, which alone keep them, and routes deliveries.
 """
 
 import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import msgspec
 import structlog
@@ -16,7 +15,6 @@ from braid import metrics, problems
 from braid.config import Settings
 from braid.messages import (
     FindSubscriptions,
-    Send,
     Subscribe,
     SubscriptionGone,
     SubscriptionRemoved,
@@ -24,24 +22,16 @@ from braid.messages import (
     SubscriptionStored,
     Unsubscribe,
 )
-from braid.selector import BroadcastSelector, hash64
+from braid.selector import hash64
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord, apply_patch, check_subscription
-from braid.topology import Configuration
 from services.connpoint.delivery import DeliveryCore
+from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
 
 log = structlog.get_logger()
 
-_ASK_AGAIN_S = 1.0
-_QUESTIONS_MAX = 50_000
 _PAGE = 1000
 _GONE_AT_ONCE = 100
-
-
-class _Question(msgspec.Struct, eq=False):
-    answers: dict[str, Any]  # by matcher, so that a repeated answer counts once
-    expected: int
-    answered: asyncio.Future[None]
 
 
 class Subscribing:
@@ -51,16 +41,13 @@ class Subscribing:
         settings: Settings,
         delivery: DeliveryCore,
         streams: Streams,
-        perform: Callable[[list[Send]], None],
+        questions: Questions,
     ) -> None:
         self._name = name
         self._settings = settings
         self._delivery = delivery
         self._streams = streams
-        self._perform = perform
-        self._selector: BroadcastSelector | None = None
-        self._questions: dict[int, _Question] = {}
-        self._last_ref = 0
+        self._questions = questions
         self._by_subscriber: dict[str, set[str]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._ending_slots = asyncio.Semaphore(_GONE_AT_ONCE)
@@ -91,17 +78,19 @@ class Subscribing:
 
     async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
         record = apply_patch(await self.find(id), patch, self._settings.limits, time.time())
-        await self._ask(hash64(id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
+        await self._questions.ask(hash64(id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
         return record
 
     async def unsubscribe(self, id: str) -> None:
-        answers = await self._ask(hash64(id), self._unsubscribe(id))
+        answers = await self._questions.ask(hash64(id), self._unsubscribe(id))
         known = self._unroute(id)
         if not known and not answers[0].existed:
             raise problems.not_found("subscription", id)
 
     async def find(self, id: str) -> SubscriptionRecord:
-        answers = await self._ask(hash64(id), lambda epoch, ref: FindSubscriptions(epoch, ref, self._name, id=id))
+        answers = await self._questions.ask(
+            hash64(id), lambda epoch, ref: FindSubscriptions(epoch, ref, self._name, id=id)
+        )
         if not answers[0].records:
             raise problems.not_found("subscription", id)
         record: SubscriptionRecord = answers[0].records[0]
@@ -112,7 +101,7 @@ class Subscribing:
         after = ""
         while True:
             question = self._find(subscriber, home, after)
-            answers: list[SubscriptionsFound] = await self._ask(hash64(subscriber), question, everywhere=True)
+            answers: list[SubscriptionsFound] = await self._questions.ask(hash64(subscriber), question, everywhere=True)
             cursors = [answer.cursor for answer in answers if answer.cursor]
             after = min(cursors, default="")
             # Beyond the smallest cursor some matcher may still have records in between.
@@ -156,7 +145,7 @@ class Subscribing:
             for id in ids:
                 async with self._ending_slots:
                     try:
-                        await self._ask(hash64(id), self._unsubscribe(id))
+                        await self._questions.ask(hash64(id), self._unsubscribe(id))
                     except problems.Problem as problem:
                         log.warning("a subscription could not be ended", subscription=id, reason=problem.detail)
 
@@ -167,17 +156,14 @@ class Subscribing:
 
     # Answers
 
-    def on_configuration(self, configuration: Configuration) -> None:
-        self._selector = BroadcastSelector(configuration)
-
     def on_subscription_stored(self, message: SubscriptionStored) -> None:
-        self._on_answer(message.ref, "", message)
+        self._questions.on_answer(message.ref, "", message)
 
     def on_subscription_removed(self, message: SubscriptionRemoved) -> None:
-        self._on_answer(message.ref, "", message)
+        self._questions.on_answer(message.ref, "", message)
 
     def on_subscriptions_found(self, message: SubscriptionsFound) -> None:
-        self._on_answer(message.ref, message.matcher, message)
+        self._questions.on_answer(message.ref, message.matcher, message)
 
     def on_subscription_gone(self, message: SubscriptionGone) -> None:
         self._unroute(message.id)
@@ -188,40 +174,12 @@ class Subscribing:
     def close(self) -> None:
         for task in self._ending:
             task.cancel()
-        for question in self._questions.values():
-            if not question.answered.done():
-                question.answered.set_exception(problems.unavailable("the connection point is stopping"))
 
     async def _store(self, record: SubscriptionRecord) -> None:
         # Routed before it is stored: the first notification may be here before the acknowledgement.
         self._route(record.id, record.subscriber)
         self._streams.expect(record.subscriber, record.temporary, asyncio.get_running_loop().time())
-        await self._ask(hash64(record.id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
-
-    async def _ask(self, key: int, make: Callable[[int, int], Any], *, everywhere: bool = False) -> list[Any]:
-        """Sends a question to the matchers until all of them have answered."""
-        if len(self._questions) >= _QUESTIONS_MAX:
-            raise problems.overloaded("too many subscription calls are under way")
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._settings.api.request_timeout_s
-        self._last_ref += 1
-        ref = self._last_ref
-        question = self._questions[ref] = _Question({}, 1, loop.create_future())
-        try:
-            while True:
-                selector = self._selector
-                if selector is not None:
-                    question.expected = len(selector.matchers) if everywhere else 1
-                    self._perform([Send(selector.accesspoint_of(key), [make(selector.epoch, ref)])])
-                left_s = deadline - loop.time()
-                if left_s <= 0:
-                    raise problems.unavailable("the matchers did not answer in time (api.request_timeout_s)")
-                done, _ = await asyncio.wait([question.answered], timeout=min(_ASK_AGAIN_S, left_s))
-                if done:
-                    question.answered.result()
-                    return list(question.answers.values())
-        finally:
-            del self._questions[ref]
+        await self._questions.ask(hash64(record.id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
 
     def _unsubscribe(self, id: str) -> Callable[[int, int], Unsubscribe]:
         return lambda epoch, ref: Unsubscribe(epoch, ref, self._name, id)
@@ -230,14 +188,6 @@ class Subscribing:
         return lambda epoch, ref: FindSubscriptions(
             epoch, ref, self._name, subscriber=subscriber, home=home, after=after, limit=_PAGE
         )
-
-    def _on_answer(self, ref: int, matcher: str, answer: Any) -> None:
-        question = self._questions.get(ref)
-        if question is None:
-            return
-        question.answers[matcher] = answer
-        if len(question.answers) >= question.expected and not question.answered.done():
-            question.answered.set_result(None)
 
     def _route(self, id: str, subscriber: str) -> None:
         self._delivery.subscribers[id] = subscriber

@@ -5,18 +5,21 @@ the exit point counts partials; a subscription is in the index before its `Store
 published after the acknowledgement finds it.
 """
 
-from bisect import bisect_right
-from collections import defaultdict
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from heapq import nsmallest
 from itertools import islice
 
 import msgspec
 
-from braid.content import DECODE_ERRORS, decode_matchable
+from braid.matching.index import IndexFullError, MatchIndex
+from braid.matching.meaning import read_publication
+from braid.matching.pair_explanation import explain_pair
+from braid.matching.publications import in_canonical_form
 from braid.messages import (
+    Explain,
+    Explained,
     FindSubscriptions,
-    Match,
     MatchRequest,
     Partial,
     Send,
@@ -30,11 +33,11 @@ from braid.messages import (
 from braid.selector import BroadcastSelector
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
-from services.matcher.index import SubscriptionIndex
+from services.matcher.endings import Endings
 
 _PAGE_BYTES_MAX = 1024 * 1024
-_ENDS_AT_ONCE = 1000  # subscriptions that end in one tick; the others follow in the next
-_PAGE_LOOKS_MAX = 20_000  # a page must not hold up matching
+_ENDS_AT_ONCE = 200  # subscriptions that end in one tick; the others follow in the next
+_PAGE_LOOKS_MAX = 5_000  # a page must not hold up matching
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -59,19 +62,22 @@ class MatcherCore:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._selector: BroadcastSelector | None = None
-        self._ends: list[tuple[float, str]] = []  # a heap: when the window of which subscription ends
-        self._sorted_ids: list[str] | None = None  # made when a page is asked for, dropped by any change
-        self.index = SubscriptionIndex()
+        self._endings = Endings()
+        self._sorted_ids: list[str] | None = None  # made when a page is asked for, kept sorted from then on
+        self.index = MatchIndex()
         self.stale = 0
         self.unreadable = 0
+        self.refused = 0  # subscriptions that found the index full
 
     def on_configuration(self, configuration: Configuration) -> None:
         self._selector = BroadcastSelector(configuration)
 
     def on_recovered(self, records: Iterable[SubscriptionRecord]) -> None:
         """What the store held when the process started."""
-        for record in records:
-            self._add(record)
+        known = list(records)
+        self.index.add_many(known)
+        for record in known:
+            self._endings.note(record)
         self._sorted_ids = None
 
     def on_match_requests(self, batch: list[MatchRequest], now_s: float, arrived_ns: int) -> list[Send]:
@@ -81,58 +87,44 @@ class MatcherCore:
             return []
         epoch = selector.epoch
         exitpoints, fan = selector.exitpoints, len(selector.exitpoints)
+        current = [request for request in batch if request.epoch == epoch]
+        self.stale += len(batch) - len(current)
+        matches = self.index.match([content for request in current for content in request.contents], now_s)
+        self.unreadable += matches.unreadable
         partials: dict[str, list[Partial]] = {}
-        for request in batch:
-            if request.epoch != epoch:
-                self.stale += 1
-                continue
+        first = 0
+        for request in current:
+            last = first + len(request.contents)
             partial = Partial(
                 epoch,
                 request.origin,
                 request.sequence,
                 request.previous,
                 request.watermark,
+                request.publisher,
                 request.partials,
                 self._name,
-                self._match(request.contents, now_s),
+                matches.by_home(first, last),
                 None if request.hops is None else [*request.hops, (self._name, arrived_ns, self._clock_ns())],
             )
             partials.setdefault(exitpoints[request.publisher % fan], []).append(partial)
+            first = last
         return [Send(exitpoint, messages) for exitpoint, messages in partials.items()]
-
-    def _match(self, contents: list[bytes], now_s: float) -> list[tuple[str, list[Match]]]:
-        """The matches of one batch by connection point, each in the order of the batch."""
-        by_home: defaultdict[str, list[Match]] = defaultdict(list)
-        match = self.index.match
-        for place, content in enumerate(contents):
-            try:
-                readable = decode_matchable(content)
-            except DECODE_ERRORS:
-                # Only a connection point of another version could have written it; it must not stop the others.
-                self.unreadable += 1
-                continue
-            if readable.expires is not None and readable.expires.timestamp() <= now_s:
-                continue
-            matched = match(readable.attributes, now_s)
-            if len(matched) == 1:
-                record = matched[0]
-                by_home[record.home].append((place, [record.id], content))
-            elif matched:
-                ids_by_home: defaultdict[str, list[str]] = defaultdict(list)
-                for record in matched:
-                    ids_by_home[record.home].append(record.id)
-                for home, ids in ids_by_home.items():
-                    by_home[home].append((place, ids, content))
-        return list(by_home.items())
 
     def on_subscribe(self, message: Subscribe) -> list[Effect]:
         if not self._is_current(message.epoch):
             return []
         record = message.record
         before = self.index.get(record.id)
-        self._add(record)
-        if before is None:
-            self._sorted_ids = None
+        try:
+            self.index.add(record)
+        except (IndexFullError, ValueError):
+            # Full, or what no connection point of this version would have accepted.
+            self.refused += 1  # not answered, so the connection point asks again and in the end says 503
+            return []
+        self._endings.note(record)
+        if before is None and self._sorted_ids is not None:
+            insort(self._sorted_ids, record.id)
         answer = SubscriptionStored(message.epoch, message.ref, message.connpoint, record.id)
         effects: list[Effect] = [Store(record, Send(message.connpoint, [answer]))]
         if before is not None and before.home != record.home:
@@ -143,7 +135,9 @@ class MatcherCore:
         if not self._is_current(message.epoch):
             return []
         removed = self.index.remove(message.id)
-        self._sorted_ids = None
+        self._endings.forget(message.id)
+        if removed is not None:
+            self._forget_sorted(message.id)
         answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, removed is not None)
         effects: list[Effect] = [Erase(message.id, Send(message.connpoint, [answer]))]
         if removed is not None and removed.home != message.connpoint:
@@ -157,25 +151,41 @@ class MatcherCore:
         answer = SubscriptionsFound(message.epoch, message.ref, message.connpoint, self._name, records, cursor)
         return [Send(message.connpoint, [answer])]
 
+    def on_explain(self, message: Explain, now_s: float) -> list[Effect]:
+        """Nothing is published, so the index does not remember this content as the previous one of its topic."""
+        if not self._is_current(message.epoch):
+            return []
+        ids: list[str] = []
+        explanation = b""
+        content = in_canonical_form(message.content)
+        if content is None:
+            self.unreadable += 1  # answered nevertheless: the connection point waits for all matchers
+        else:
+            ids = self.index.match([content], now_s, remember=False).ids()[0]
+            record = self.index.get(message.id) if message.id else None
+            if record is not None:
+                publication = read_publication(content)
+                previous = self.index.previous_of(publication.topic)
+                explanation = msgspec.json.encode(explain_pair(record, publication, previous, now_s))
+        found = nsmallest(message.limit, ids)
+        answer = Explained(message.epoch, message.ref, message.connpoint, self._name, found, len(ids), explanation)
+        return [Send(message.connpoint, [answer])]
+
     def on_tick(self, now_s: float) -> list[Effect]:
         """Subscriptions whose window has passed are forgotten."""
         if self._selector is None:
             return []
         effects: list[Effect] = []
-        while self._ends and self._ends[0][0] <= now_s and len(effects) < 2 * _ENDS_AT_ONCE:
-            _, id = heappop(self._ends)
-            record = self.index.get(id)
-            # It may have been removed or given another end meanwhile, which then has an entry of its own.
-            if record is not None and record.until_s is not None and record.until_s <= now_s:
-                self.index.remove(id)
-                self._sorted_ids = None
-                effects += [Erase(id, None), self._gone(record, self._selector.epoch)]
+        for id in islice(self._endings.passed(now_s), _ENDS_AT_ONCE):
+            record = self.index.remove(id)
+            assert record is not None, "what was removed has no end any more"
+            self._forget_sorted(id)
+            effects += [Erase(id, None), self._gone(record, self._selector.epoch)]
         return effects
 
-    def _add(self, record: SubscriptionRecord) -> None:
-        self.index.add(record)
-        if record.until_s is not None:
-            heappush(self._ends, (record.until_s, record.id))
+    def _forget_sorted(self, id: str) -> None:
+        if self._sorted_ids is not None:
+            del self._sorted_ids[bisect_left(self._sorted_ids, id)]
 
     def _gone(self, record: SubscriptionRecord, epoch: int) -> Send:
         return Send(record.home, [SubscriptionGone(epoch, record.home, record.id)])
@@ -189,7 +199,7 @@ class MatcherCore:
             ids = sorted(self.index.ids_of(asked.subscriber))
         else:
             if self._sorted_ids is None:
-                self._sorted_ids = sorted(record.id for record in self.index)
+                self._sorted_ids = sorted(self.index.ids())
             ids = self._sorted_ids
         found: list[SubscriptionRecord] = []
         size = 0

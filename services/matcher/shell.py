@@ -1,5 +1,6 @@
 """The matcher as a process."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +11,8 @@ import structlog
 from braid import messages, metrics
 from braid.codec import Hello
 from braid.config import Settings
+from braid.matching.compiled import is_complete
+from braid.matching.warm import warm
 from braid.messages import AnyMessage, Send
 from braid.slice import ProbedSlice
 from braid.topology import Configuration
@@ -27,11 +30,15 @@ class Matcher(ProbedSlice):
 
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
-        self._core = MatcherCore(name, time.time_ns)
+        self._core: MatcherCore  # made when the engine is compiled
         self._store = SubscriptionStore(self.directory / "subscriptions", settings.matching)
         self._expire_at_s = 0.0
 
     async def open(self) -> None:
+        if not is_complete():
+            log.warning("compiling the matching engine; 'python -m braid.matching.warm' does it ahead of time")
+        await asyncio.to_thread(warm)
+        self._core = MatcherCore(self.name, time.time_ns)
         started = time.perf_counter()
         records = await self._store.open()
         self._core.on_recovered(records)
@@ -63,6 +70,8 @@ class Matcher(ProbedSlice):
                     effects = self._core.on_unsubscribe(message)
                 case messages.FindSubscriptions():
                     effects = self._core.on_find_subscriptions(message)
+                case messages.Explain():
+                    effects = self._core.on_explain(message, time.time())
                 case _:
                     self.reject(peer, kind)
                     return
@@ -97,5 +106,14 @@ class Matcher(ProbedSlice):
             self._perform_effects(self._core.on_tick(now_s), self._any_accesspoint())
         self._store.flush()
         metrics.STALE.labels(self.layer).set(self._core.stale)
-        metrics.SUBSCRIPTIONS.labels(self.layer).set(len(self._core.index))
         metrics.UNREADABLE.set(self._core.unreadable)
+        metrics.SUBSCRIPTIONS_REFUSED.set(self._core.refused)
+        self._show(self._core.index.statistics())
+
+    def _show(self, statistics: dict[str, int]) -> None:
+        metrics.SUBSCRIPTIONS.labels(self.layer).set(statistics["subscriptions"])
+        metrics.INDEX_PROGRAMS.set(statistics["programs"])
+        metrics.INDEX_KEYS.set(statistics["keys"])
+        metrics.INDEX_POOL_BYTES.set(statistics["pool_bytes"])
+        metrics.INDEX_CANDIDATES.set(statistics["candidates"])
+        metrics.TOPICS_REMEMBERED.set(statistics["topics_remembered"])

@@ -78,7 +78,12 @@ def stub(layer, name, port):
     return [sys.executable, os.environ["STUB"], layer, name, str(port)]
 
 
-sys.exit(launcher.main(sys.argv[1:], stub))
+def compiler():
+    program = os.environ.get("STUB_COMPILER")
+    return program and [sys.executable, "-c", program]
+
+
+sys.exit(launcher.main(sys.argv[1:], stub, compiler))
 """
 
 
@@ -207,6 +212,46 @@ def test_nothing_survives_a_launcher_that_is_killed_and_the_next_one_starts(embe
     second.communicate(timeout=30)
     assert second.returncode == 0
     assert not any(map(is_alive, pids))
+
+
+ANNOUNCED = "compiling the matching engine (once on a machine, about half a minute) …\n"
+
+
+def test_the_engine_is_compiled_before_any_slice_starts_however_long_it_takes(up: Up) -> None:
+    started = str(up.data / "shape.json")
+    program = f"import os, time; time.sleep(4); print('compiled', os.path.exists({started!r}))"
+    process = up.start(STUB_COMPILER=program, STUB_READY_S="3.5")
+    assert process.stdout is not None
+    assert process.stdout.readline() == ANNOUNCED
+    assert up.cluster()["slices"] == {}  # 'braid down' would find the launcher
+    pids = up.wait_ready(process)
+    assert len(pids) == 5  # the compiler is gone
+    assert (up.data / "logs" / "compiler.log").read_text() == "compiled False\n"
+
+
+def test_an_engine_that_cannot_be_compiled_is_shown_with_its_log(up: Up) -> None:
+    process = up.start("--quiet", STUB_COMPILER="import sys; print('half'); sys.exit('no room on the disk')")
+    output, error = process.communicate(timeout=20)
+    assert (process.returncode, output) == (1, "")
+    assert "the matching engine could not be compiled (exit code 1)" in error
+    assert str(up.data / "logs" / "compiler.log") in error
+    assert "half" in error
+    assert "no room on the disk" in error
+    assert not (up.data / "shape.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_compiling_can_be_interrupted(up: Up, number: signal.Signals) -> None:
+    process = up.start(STUB_COMPILER="import time; print('here', flush=True); time.sleep(60)")
+    log = up.data / "logs" / "compiler.log"
+    until(lambda: log.exists() and log.read_text() == "here\n")
+    (pid,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+    process.send_signal(number)
+    output, error = process.communicate(timeout=5)
+    assert (process.returncode, error) == (0, "")
+    assert output == f"{ANNOUNCED}stopping compiler …\nstopped\n"
+    assert not is_alive(pid)
+    assert up.cluster() == {}
 
 
 def test_a_slice_that_died_is_started_again(up: Up) -> None:

@@ -4,13 +4,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
 
 from braid.cli.app import app
+from braid.cli.sub import Scope
+from braid.topics import SCOPES
 
-COMMANDS = ("up", "down", "status", "sub", "pub", "trace", "config")
+COMMANDS = ("up", "down", "status", "sub", "pub", "trace", "explain", "config")
 HEAVY = ("pyspark", "fastapi", "kazoo", "uvicorn", "plyvel", "numpy")
 NOWHERE = "http://127.0.0.1:9"  # the discard port, where nothing listens
 
@@ -29,7 +32,12 @@ def test_version_and_help() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--url", NOWHERE, "pub", '{"attributes": {}}'], ["--url", NOWHERE, "sub", "n = 1"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--url", NOWHERE, "pub", '{"attributes": {}}'],
+        ["--url", NOWHERE, "sub", "n = 1", "--word", "rain", "--topic", "a/#", "--circle", "1,2,3"],
+    ],
 )
 def test_starting_is_light(arguments: list[str]) -> None:
     program = (
@@ -44,7 +52,7 @@ def test_starting_is_light(arguments: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "loaded []"
 
 
-@pytest.mark.parametrize("command", [["status"], ["pub", "{}"], ["sub"], ["trace", "{}"]])
+@pytest.mark.parametrize("command", [["status"], ["pub", "{}"], ["sub"], ["trace", "{}"], ["explain", "{}"]])
 def test_without_a_cluster_it_says_what_to_do(command: list[str]) -> None:
     done = runner.invoke(app, ["--url", NOWHERE, *command])
     assert done.exit_code == 1
@@ -60,6 +68,36 @@ def test_bad_arguments_are_explained() -> None:
     assert (done.exit_code, "expected an address such as" in done.stderr) == (1, True)
     done = runner.invoke(app, ["trace", '[{"id":"a"},{"id":"b"}]'])
     assert (done.exit_code, "expected one publication, not 2" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--circle", "40,-3"],
+            "'--circle': expected 3 numbers LAT,LON,RADIUS_M such as 40.4168,-3.7038,500, not '40,-3'",
+        ),
+        (["--circle", "40,-3,near"], "'--circle': expected 3 numbers"),
+        (["--circle", "40,-3,inf"], "'--circle': expected 3 numbers"),
+        (["--box", "1,2,3"], "'--box': expected 4 numbers SOUTH,WEST,NORTH,EAST such as 40.3,-3.9,40.6,-3.5"),
+        (["--zone", "Madrid"], "'--zone': not valid JSON"),
+        (["--zone", "[1]"], "'--zone': expected a JSON object such as"),
+        (["--zone", "@nowhere.json"], "'--zone': cannot read nowhere.json: No such file"),
+        (["--circle", "1,2,3", "--box", "1,2,3,4"], "--circle and --box exclude each other"),
+        (["--box", "1,2,3,4", "--zone", "{}"], "--box and --zone exclude each other"),
+        (["--topic-scope", "above", "--topic", "a"], "'above' is not one of 'self', 'below', 'both'"),
+        (["--topic-scope", "self"], "--topic-scope needs the --topic"),
+        (["--topic", ""], "--topic needs a topic such as"),
+    ],
+)
+def test_bad_options_of_sub_are_explained(options: list[str], message: str) -> None:
+    done = runner.invoke(app, ["--url", NOWHERE, "sub", *options])
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_sub_knows_every_scope() -> None:
+    assert get_args(Scope) == SCOPES
 
 
 def test_up_becomes_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:

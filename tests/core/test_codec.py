@@ -1,5 +1,7 @@
 """Frames: what goes in comes out, however the bytes are cut; what is not ours is refused with a reason."""
 
+import re
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -20,6 +22,8 @@ from braid.codec import (
 from braid.messages import (
     AnyMessage,
     Confirmed,
+    Explain,
+    Explained,
     FindSubscriptions,
     MatchRequest,
     Notifications,
@@ -43,9 +47,9 @@ EVERY_MESSAGE: list[Any] = [
     Publications(1, "connpoint-1.a", 7, 6, 5, 2**64 - 1, [b"{}", b"\x00\xff"], HOPS),
     Publications(1, "connpoint-1.a", 8, 0, 5, 0, []),
     MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 3, [b"{}"], HOPS),
-    Partial(1, "connpoint-1.a", 7, 6, 5, 3, "matcher-1", [("connpoint-2", [(0, ["s-1", "s-2"], b"{}")])], HOPS),
-    Partial(1, "connpoint-1.a", 7, 6, 5, 3, "matcher-1", []),
-    Notifications(1, "connpoint-1.a", 7, 5, [(4, ["s-1"], b"{}")], HOPS),
+    Partial(1, "connpoint-1.a", 7, 6, 5, 2**63, 3, "matcher-1", [("connpoint-2", [(0, ["s-1", "s-2"], b"{}")])], HOPS),
+    Partial(1, "connpoint-1.a", 7, 6, 5, 2**63, 3, "matcher-1", []),
+    Notifications(1, "connpoint-1.a", 7, 5, 2**63, [(4, ["s-1"], b"{}")], HOPS),
     Received(1, "connpoint-1.a", [7, 8], [(7, HOPS)]),
     Confirmed(1, "connpoint-1.a", [7, 8]),
     Subscribe(1, 3, "connpoint-1", RECORD),
@@ -55,6 +59,8 @@ EVERY_MESSAGE: list[Any] = [
     SubscriptionRemoved(1, 4, "connpoint-1", "s-1", False),
     SubscriptionsFound(1, 5, "connpoint-1", "matcher-1", [RECORD], "s-1"),
     SubscriptionGone(1, "connpoint-3", "s-1"),
+    Explain(1, 5, "connpoint-1", b"{}", "s-1", 10),
+    Explained(1, 5, "connpoint-1", "matcher-1", ["s-1"], 1, b"{}"),
 ]
 
 
@@ -159,6 +165,16 @@ def test_garbage_in_a_frame(body: bytes) -> None:
 def test_the_handshake() -> None:
     (body,) = FrameReader(FRAME_MAX).feed(encode_hello(hello()))
     assert decode_hello(body, "blue") == hello()
+
+
+def test_the_handshake_is_the_one_of_the_documents() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```hello-hex\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    frame = b"".join(bytes.fromhex(re.split(r" {3,}", line)[0]) for line in example.splitlines())
+    shown = hello(cluster="braid", name="matcher-2", incarnation=0x1A1E2452DB0)
+    assert encode_hello(shown) == frame
+    assert f"| `version` | integer | `{PROTOCOL_VERSION}` |" in document
+    assert f"| version | what is new |\n|---|---|\n| {PROTOCOL_VERSION} | " in document
 
 
 @pytest.mark.parametrize(

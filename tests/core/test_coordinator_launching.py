@@ -1,5 +1,6 @@
 """What the launcher decides before and around its processes."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -8,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from braid.config import Settings, load
+from braid.matching.compiled import completing
 from braid.topology import Registration
 from braid.znodes import in_order_of_arrival, judge_holder
+from coordinator.compiling import EngineNotCompiled, compiler_arguments, compiler_command, wait_compiled
 from coordinator.data_directory import DataDirectory, DataDirectoryRefused
 from coordinator.plan import PortRefused, cluster_commands, connpoint_ports, parse_slices, slice_arguments
-from coordinator.processes import DEATHS_MAX, DEATHS_WITHIN_S, RestartPolicy, describe_exit, rotate, tail
+from coordinator.processes import DEATHS_MAX, DEATHS_WITHIN_S, Child, RestartPolicy, describe_exit, rotate, tail
 
 
 def settings(**sections: dict[str, object]) -> Settings:
@@ -76,6 +79,29 @@ def test_every_process_gets_what_the_launcher_was_given(tmp_path: Path) -> None:
         assert command.environment["BRAID_CLUSTER__DATA"] == str(tmp_path)
         assert command.environment["BRAID_SLICES__MATCHER"] == "2"
         assert command.log == tmp_path / "logs" / f"{command.name}.log"
+
+
+def test_the_engine_is_compiled_only_when_that_was_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiler_arguments() == [sys.executable, "-m", "braid.matching.warm"]
+    with completing():
+        pass
+    assert compiler_arguments() is None
+
+
+async def test_compiling_does_not_go_on_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.compiling.COMPILE_S_MAX", 0.05)
+    command = compiler_command([sys.executable, "-c", "import time; time.sleep(60)"], DataDirectory(tmp_path))
+    rotate(command.log)
+    compiler = Child(command)
+    await compiler.start()
+    try:
+        with pytest.raises(
+            EngineNotCompiled, match=r"was not compiled within 0.05 s.*braid.matching.warm.*compiler.log"
+        ):
+            await wait_compiled(compiler)
+    finally:
+        await compiler.stop(5, asyncio.Event())
 
 
 def test_a_data_directory_has_one_user_at_a_time(tmp_path: Path) -> None:

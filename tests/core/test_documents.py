@@ -195,6 +195,15 @@ def test_every_problem_kind_stands_in_protocol() -> None:
     assert described == raised
 
 
+def test_every_limit_of_matching_has_its_name_in_the_code() -> None:
+    limits = rows(section("docs/matching.md", "Limits"))[1:]
+    assert len(limits) > 10
+    for _, where, _ in limits:
+        (file,) = re.findall(r"in `(braid/[\w/]+\.py)`", where)
+        for name in re.findall(r"`([A-Z_]+)`", where):
+            assert re.search(rf"^(?:\w+, )*{name}\b.* = ", text_of(file), re.MULTILINE), f"{file}: {name}"
+
+
 # Files, functions, links, commands
 
 

@@ -6,7 +6,11 @@ import msgspec
 import pytest
 
 from braid.content import Content, encode_content
+from braid.matching.explanation import Explanation, FilterStep, PartExplained
+from braid.matching.index import IndexFullError, MatchIndex
 from braid.messages import (
+    Explain,
+    Explained,
     FindSubscriptions,
     MatchRequest,
     Partial,
@@ -21,6 +25,7 @@ from braid.messages import (
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
 from services.matcher import core as core_module
+from services.matcher import endings as endings_module
 from services.matcher.core import Erase, MatcherCore, Store
 
 CONFIGURATION = Configuration(1, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1", "exitpoint-2"))
@@ -62,7 +67,7 @@ def matched(core: MatcherCore, *contents: bytes) -> dict[str, list[Any]]:
 def test_a_request_is_answered_also_when_nothing_matches() -> None:
     core = matcher(record("s-1", "n = 1"))
     assert match(core, request(5, content(n=2))) == [
-        Send("exitpoint-1", [Partial(1, "connpoint-1.a", 5, 4, 0, 2, "matcher-1", [], None)])
+        Send("exitpoint-1", [Partial(1, "connpoint-1.a", 5, 4, 0, 0, 2, "matcher-1", [], None)])
     ]
     assert matched(core) == {}
 
@@ -79,6 +84,65 @@ def test_matches_are_grouped_by_home_in_the_order_of_the_batch() -> None:
         "connpoint-1": [(0, ["s-2"], two), (1, ["s-1", "s-2"], one), (3, ["s-1", "s-2"], one)],
         "connpoint-2": [(1, ["s-3"], one), (3, ["s-3"], one)],
     }
+
+
+def test_several_requests_are_matched_at_once_and_answered_each_for_itself() -> None:
+    core = matcher(record("s-1", "n = 1"), record("s-2", "n < 3"), record("s-3", "n = 1", home="connpoint-2"))
+    one, two, five = content(n=1), content(n=2), content(n=5)
+    (send,) = match(core, request(5, five, one), request(6), request(7, b"{", two, one), request(8, five))
+    assert send == Send(
+        "exitpoint-1",
+        [
+            Partial(
+                1,
+                "connpoint-1.a",
+                5,
+                4,
+                0,
+                0,
+                2,
+                "matcher-1",
+                [("connpoint-1", [(1, ["s-1", "s-2"], one)]), ("connpoint-2", [(1, ["s-3"], one)])],
+            ),
+            Partial(1, "connpoint-1.a", 6, 5, 0, 0, 2, "matcher-1", []),
+            Partial(
+                1,
+                "connpoint-1.a",
+                7,
+                6,
+                0,
+                0,
+                2,
+                "matcher-1",
+                [
+                    ("connpoint-1", [(1, ["s-2"], two), (2, ["s-1", "s-2"], one)]),
+                    ("connpoint-2", [(2, ["s-3"], one)]),
+                ],
+            ),
+            Partial(1, "connpoint-1.a", 8, 7, 0, 0, 2, "matcher-1", []),
+        ],
+    )
+    assert core.unreadable == 1
+
+
+def test_places_are_counted_from_the_beginning_of_a_request_also_with_one_home() -> None:
+    core = matcher(record("s-1", "n = 1"))
+    one = content(n=1)
+    sends = match(core, request(1, content(), one), request(2, one, epoch=2), request(3, one), request(4, b"", b"[]"))
+    assert [m.matched for send in sends for m in send.messages] == [
+        [("connpoint-1", [(1, ["s-1"], one)])],
+        [("connpoint-1", [(0, ["s-1"], one)])],
+        [],
+    ]
+    assert (core.unreadable, core.stale) == (2, 1)
+
+
+def test_what_came_before_on_a_topic_may_have_come_in_an_earlier_request() -> None:
+    core = matcher(record("s-1", "n > prev(n)"))
+    rising = [encode_content(Content(topic="a", attributes={"n": n})) for n in (1, 2)]
+    sends = match(core, request(1, rising[0]), request(2, rising[1]))
+    assert [m.matched for m in sends[0].messages] == [[], [("connpoint-1", [(0, ["s-1"], rising[1])])]]
+    assert matched(core, rising[1]) == {}
 
 
 def test_the_publisher_chooses_the_exit_point() -> None:
@@ -103,7 +167,8 @@ def test_without_a_configuration_nothing_is_answered() -> None:
     assert core.on_subscribe(Subscribe(1, 1, "connpoint-1", record("s-1"))) == []
     assert core.on_unsubscribe(Unsubscribe(1, 2, "connpoint-1", "s-1")) == []
     assert core.on_find_subscriptions(FindSubscriptions(1, 3, "connpoint-1")) == []
-    assert core.stale == 5
+    assert core.on_explain(Explain(1, 4, "connpoint-1", b"{}"), NOW) == []
+    assert core.stale == 6
 
 
 @pytest.mark.parametrize("unreadable", [b"", b"{", b"[]", b'{"attributes":1}', b'{"expires":"soon"}', b'"\xff"'])
@@ -175,6 +240,18 @@ def test_a_move_tells_the_home_before() -> None:
     assert list(matched(core, b"{}")) == ["connpoint-2"]
 
 
+def test_a_full_index_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_full(*_: Any) -> None:
+        raise IndexFullError("full")
+
+    core = matcher(record("s-1", "n = 1"))
+    monkeypatch.setattr(MatchIndex, "add", is_full)
+    assert subscribe(core, record("s-2")) == []
+    assert subscribe(core, record("s-1", "n = 2")) == []
+    assert core.refused == 2
+    assert list(core.index) == [record("s-1", "n = 1")]
+
+
 def test_unsubscribing() -> None:
     core = matcher(record("s-1"))
     answer = SubscriptionRemoved(1, 4, "connpoint-1", "s-1", existed=True)
@@ -221,6 +298,100 @@ def test_a_tick_erases_what_is_over() -> None:
     ]
     assert core.on_tick(NOW) == []
     assert sorted(known.id for known in core.index) == ["s-2", "s-3"]
+
+
+def test_only_the_latest_end_counts() -> None:
+    core = matcher(record("s-1", until_s=NOW), record("s-2", until_s=NOW), record("s-3", until_s=NOW))
+    subscribe(core, record("s-1", until_s=NOW + 5))
+    subscribe(core, record("s-2"))
+    core.on_unsubscribe(Unsubscribe(1, 4, "connpoint-1", "s-3"))
+    subscribe(core, record("s-3", until_s=NOW + 1))
+    assert core.on_tick(NOW) == []
+    assert [effect.id for effect in core.on_tick(NOW + 9) if isinstance(effect, Erase)] == ["s-3", "s-1"]
+    assert [known.id for known in core.index] == ["s-2"]
+
+
+def test_many_that_end_at_once_end_a_part_at_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_module, "_ENDS_AT_ONCE", 2)
+    core = matcher(*[record(f"s-{n}", until_s=NOW + n) for n in range(5)])
+    assert [len(core.on_tick(NOW + 9)) for _ in range(4)] == [4, 4, 2, 0]
+
+
+def test_an_end_that_is_moved_again_and_again_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endings_module, "_OUTDATED_MAX", 10)
+    endings = endings_module.Endings()
+    for moved in range(1000):
+        endings.note(record("s-1", until_s=NOW + moved))
+        endings.note(record("s-2", until_s=NOW + 2 * moved))
+    assert len(endings) <= 15
+    assert list(endings.passed(NOW + 1998)) == ["s-1", "s-2"]
+    assert list(endings.passed(NOW + 1998)) == []
+
+
+# Explaining
+
+
+def explain(core: MatcherCore, given: bytes, id: str = "", limit: int = 1000) -> Explained:
+    (send,) = core.on_explain(Explain(1, 5, "connpoint-9", given, id, limit), NOW)
+    assert isinstance(send, Send)
+    assert send.to == "connpoint-9"
+    (answer,) = send.messages
+    found: Explained = answer
+    return found
+
+
+def test_explaining_answers_the_first_ids_and_counts_all() -> None:
+    core = matcher(*[record(f"s-{n}", f"n < {n}") for n in (7, 3, 1, 8, 5)])
+    expected = Explained(1, 5, "connpoint-9", "matcher-1", ["s-3", "s-5"], 4, b"")
+    assert explain(core, content(n=2), limit=2) == expected
+    assert explain(core, content(n=2)).ids == ["s-3", "s-5", "s-7", "s-8"]
+    assert explain(core, content(n=2), limit=0).ids == []
+    assert explain(core, content(n=9)) == Explained(1, 5, "connpoint-9", "matcher-1", [], 0, b"")
+
+
+def test_a_subscription_it_has_is_explained_whether_it_matches_or_not() -> None:
+    core = matcher(record("s-1", "n < 3"), record("s-2", "n = 2"))
+    answer = explain(core, content(n=2), "s-1")
+    assert (answer.ids, answer.count) == (["s-1", "s-2"], 2)
+    assert msgspec.json.decode(answer.explanation, type=Explanation).matches
+    answer = explain(core, content(n=5), "s-1")
+    assert (answer.ids, answer.count) == ([], 0)
+    step = FilterStep(text="n < 3", holds=False, saw="n is 5", values={"n": 5})
+    part = PartExplained(part="filter", holds=False, wants="n < 3", reasons=["n < 3: n is 5"], filter=step)
+    assert msgspec.json.decode(answer.explanation, type=Explanation) == Explanation(
+        subscription="s-1", matches=False, failed=["filter"], parts=[part]
+    )
+
+
+def test_a_subscription_of_another_matcher_is_not_explained() -> None:
+    assert explain(matcher(record("s-1")), content(), "s-2") == Explained(
+        1, 5, "connpoint-9", "matcher-1", ["s-1"], 1, b""
+    )
+
+
+@pytest.mark.parametrize("unreadable", [b"", b"{", b'{"attributes":1}', b'{"topic":"a//b"}', b'{"zone":{"type":"?"}}'])
+def test_what_cannot_be_read_is_answered_nevertheless(unreadable: bytes) -> None:
+    core = matcher(record("s-1"), record("s-2", topic="a", topic_scope="both"))
+    assert explain(core, unreadable, "s-2") == Explained(1, 5, "connpoint-9", "matcher-1", [], 0, b"")
+    assert core.unreadable == 1
+
+
+def test_a_question_of_another_epoch_is_dropped() -> None:
+    core = matcher(record("s-1"))
+    assert core.on_explain(Explain(2, 5, "connpoint-9", b"{}"), NOW) == []
+    assert core.stale == 1
+
+
+def test_what_is_explained_was_never_published() -> None:
+    core = matcher(record("s-1", "n > prev(n)"))
+    low, high = (encode_content(Content(topic="a", attributes={"n": n})) for n in (1, 9))
+    assert matched(core, low) == {}
+    assert explain(core, high, "s-1").ids == ["s-1"]
+    answer = explain(core, high, "s-1")
+    assert answer.ids == ["s-1"]
+    assert msgspec.json.decode(answer.explanation, type=Explanation).matches
+    assert matched(core, high) == {"connpoint-1": [(0, ["s-1"], high)]}
+    assert explain(core, high, "s-1").ids == []
 
 
 # Finding

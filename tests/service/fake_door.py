@@ -8,12 +8,15 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from braid import problems
 from braid.config import Settings
 from braid.content import Content, check_content, finish_content
+from braid.matching.meaning import accepts, read_publication
+from braid.matching.pair_explanation import explain_pair
 from braid.messages import Hop
 from braid.subscription import (
     Subscription,
@@ -23,7 +26,7 @@ from braid.subscription import (
     check_subscription,
 )
 from braid.topology import Configuration, Registration
-from services.connpoint.door import Closed, Item
+from services.connpoint.door import Closed, Item, MatchesExplained
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
 
@@ -99,6 +102,7 @@ class FakeDoor:
         self.publish_error: Exception | None = None
         self.subscribe_error: Exception | None = None
         self.attach_error: Exception | None = None
+        self.explain_error: Exception | None = None
         self.traces: dict[str, list[Hop]] = {}
         self.traced: list[bool] = []
         self.records: dict[str, SubscriptionRecord] = {}
@@ -183,6 +187,19 @@ class FakeDoor:
         found = [record for record in self.records.values() if subscriber in ("", record.subscriber)]
         for start in range(0, len(found), 2):
             yield found[start : start + 2]
+
+    async def explain(self, content: Content, subscription: str) -> MatchesExplained:
+        if self.explain_error is not None:
+            raise self.explain_error
+        now = time.time()
+        check_content(content, self.settings.limits, now)
+        publication = read_publication(finish_content(content, self.settings.limits))
+        explanation = b""
+        if subscription:
+            pair = explain_pair(await self.find(subscription), publication, None, now)
+            explanation = msgspec.json.encode(pair)
+        ids = sorted(record.id for record in self.records.values() if accepts(record, publication, None, now))
+        return MatchesExplained(ids, len(ids), explanation)
 
     async def attach(self, subscriber: str, *, temporary: bool, last_event_id: str | None) -> FakeAttachment:
         if self.attach_error is not None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import braid
+from braid.client import MatchExplanation, time_of
 from braid.client import stream as stream_module
-from braid.client import time_of
+from tests.service.fake_door import serving
 from tests.service.test_client_scripted import PATIENCE_S, Peer, obliging, scripted
 
 
@@ -276,6 +277,24 @@ async def test_looking_at_the_cluster_needs_no_websocket() -> None:
     async with scripted() as server, braid.Client([gone, server.url]) as client:
         server.answers["/v1/cluster"] = (200, {"epoch": 4})
         assert await client.cluster() == {"epoch": 4}
+
+
+async def test_explaining_a_match() -> None:
+    async with serving() as served, braid.Client(f"http://127.0.0.1:{served.port}") as client:
+        id = (await served.client.post("/v1/subscriptions", json={"filter": "n > 1"})).json()["id"]
+        assert await client.explain({"attributes": {"n": 2}}) == MatchExplanation(matches=[id], count=1)
+        found = await client.explain(braid.Publication(attributes={"n": 1}), id)
+        assert (found.matches, found.count) == ([], 0)
+        assert found.explanation is not None
+        assert found.explanation.failed == ["filter"]
+        assert found.explanation.parts[0].reasons == ["n > 1: n is 1"]
+        with pytest.raises(braid.BraidError, match="there is no subscription 's-9'") as caught:
+            await client.explain({}, "s-9")
+        assert caught.value.status == 404
+        with pytest.raises(braid.BraidError) as caught:
+            await client.explain({"attributes": {"n": []}})
+        assert caught.value.field == "$.publication.attributes.n"
+        assert served.door.publish_calls == 0
 
 
 async def test_a_callback_that_fails_does_not_hurt_the_client(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,11 +6,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from typer.testing import CliRunner, Result
 
 from braid.cli.app import app
+from tests.service.fake_door import serving
 from tests.service.test_client_scripted import PATIENCE_S, Peer, obliging, scripted
 
 runner = CliRunner(env={"BRAID_URL": None, "COLUMNS": "160", "NO_COLOR": "1"})
@@ -33,6 +35,26 @@ async def test_pub_reads_standard_input_and_declares_its_publisher() -> None:
         done = await braid(server.url, "pub", "-", "--publisher", "mill", input=lines)
         assert done.stdout.split() == [str(number) for number in range(1200)]
         assert server.peers[0].headers["Braid-Publisher"] == "mill"
+
+
+async def test_pub_passes_whole_publications_on() -> None:
+    whole = {
+        "id": "a",
+        "topic": "rivers/jarama",
+        "attributes": {"level": 1.9},
+        "text": "Flooding",
+        "zone": {"type": "point", "lat": 40.4, "lon": -3.7},
+        "object": "gauge-7",
+        "expires": "+10m",
+        "data": [1, None],
+    }
+
+    async def script(peer: Peer) -> None:
+        assert await peer.accept_publications() == [whole]
+
+    async with scripted(script) as server:
+        done = await braid(server.url, "pub", json.dumps(whole))
+        assert (done.exit_code, done.stdout) == (0, "a\n")
 
 
 async def test_pub_keeps_to_its_rate() -> None:
@@ -103,6 +125,57 @@ async def test_sub_shows_publications_and_says_when_it_reconnects() -> None:
     assert [line.partition("  ")[2] for line in done.stdout.splitlines()] == ["a  n=1", 'b  city="Getafe"']
     for said in ("connection lost", "restarting (1012)", "connected again", "12 notifications after that event"):
         assert said in done.stderr
+
+
+SQUARE: dict[str, Any] = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
+
+
+async def subscribed_to(*arguments: str) -> dict[str, Any]:
+    """What `braid sub` asks the cluster for."""
+    asked: list[dict[str, Any]] = []
+
+    async def script(peer: Peer) -> None:
+        asked.append((await peer.accept_subscription("s1"))["subscription"])
+        await peer.notify("a", to="s1")
+        await peer.accept_unsubscription()
+
+    async with scripted(script) as server:
+        done = await braid(server.url, "sub", "--count", "1", *arguments)
+        assert done.exit_code == 0, done.stderr
+    return asked[0]
+
+
+async def test_sub_says_the_whole_subscription(tmp_path: Path) -> None:
+    assert await subscribed_to() == {}
+    circle = {"type": "circle", "lat": 40.4168, "lon": -3.7038, "radius_m": 5000}
+    window = ["--from", "+1s", "--until", "1900000000.5"]
+    topic = ["--topic", "rivers/+/madrid", "--topic-scope", "below"]
+    words = ["--word", "flood", "--word", "high water"]
+    assert await subscribed_to("n > 1", *words, *topic, "--circle", "40.4168,-3.7038,5000", *window) == {
+        "filter": "n > 1",
+        "words": ["flood", "high water"],
+        "topic": "rivers/+/madrid",
+        "topic_scope": "below",
+        "zone": circle,
+        "from": "+1s",
+        "until": 1900000000.5,
+    }
+    box = {"type": "box", "south": -20, "west": 175, "north": -10, "east": -175}
+    assert await subscribed_to("--box", "-20, 175, -10, -175") == {"zone": box}
+    assert await subscribed_to("--zone", json.dumps(SQUARE)) == {"zone": SQUARE}
+    (tmp_path / "square.json").write_text(json.dumps(SQUARE, indent=2))
+    assert await subscribed_to("--zone", f"@{tmp_path / 'square.json'}") == {"zone": SQUARE}
+
+
+async def test_a_zone_that_is_none_is_explained_by_the_cluster() -> None:
+    async with serving() as served:
+        done = await braid(f"http://127.0.0.1:{served.port}", "sub", "--circle", "91,0,500")
+        assert done.exit_code == 1
+        assert done.stderr.splitlines() == [
+            "error: A field is not valid",
+            "  field  $.subscription.zone.lat",
+            "  expected a number from -90 to 90, not 91.0",
+        ]
 
 
 async def test_sub_as_json() -> None:
@@ -258,3 +331,71 @@ async def test_a_trace_that_does_not_end_is_told() -> None:
         assert done.exit_code == 1
         assert "matcher-1" in done.stdout
         assert "not complete after 0 s" in done.stderr
+
+
+READING = '{"attributes":{"value":12,"city":"Madrid"}}'
+
+
+async def test_explain_shows_what_matches_and_why_another_does_not() -> None:
+    async with serving() as served:
+        filters = ["value > 40 and not (city = 'Getafe')", "city = 'Madrid'", ""]
+        failing, *matching = [
+            (await served.client.post("/v1/subscriptions", json={"filter": filter})).json()["id"] for filter in filters
+        ]
+        url = f"http://127.0.0.1:{served.port}"
+        done = await braid(url, "explain", READING)
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert done.stdout.splitlines() == ["2 subscriptions would match", *(f"  {id}" for id in matching)]
+        done = await braid(url, "explain", "-", "--subscription", failing, input=READING)
+        assert [line.strip("│├└─ ") for line in done.stdout.splitlines()] == [
+            f"{failing} does not match",
+            "✗ filter  value > 40 and not (city = 'Getafe')",
+            "✗ and",
+            "✗ value > 40  value is 12",
+            "✓ not",
+            "✗ city = 'Getafe'  city is 'Madrid'",
+            "",
+            "2 subscriptions would match",
+            *matching,
+        ]
+        done = await braid(url, "explain", READING, "--subscription", matching[1])
+        assert "it has no conditions" in done.stdout
+        done = await braid(url, "explain", READING, "--subscription", failing, "--json")
+        shown = json.loads(done.stdout)
+        assert (shown["matches"], shown["explanation"]["failed"]) == (matching, ["filter"])
+        assert served.door.publish_calls == 0
+
+
+async def test_explain_shows_the_other_parts_and_a_long_list_shortly() -> None:
+    part = {"part": "topic", "holds": False, "wants": "a (topic_scope self)", "reasons": ["'b' is not 'a'"]}
+    window = {"part": "window", "holds": True, "wants": "until tomorrow", "saw": "today"}
+    explanation = {"subscription": "s[1]", "matches": False, "failed": ["topic"], "parts": [window, part]}
+    ids = [f"s-{number}" for number in range(30)]
+    async with http([(200, {"matches": ids, "count": 40, "explanation": explanation})]) as (url, asked):
+        done = await braid(url, "explain", "{}", "--subscription", "s[1]")
+        assert asked == ['POST /v1/explain {"publication":{},"subscription":"s[1]"}']
+        lines = [line.strip("│├└─ ") for line in done.stdout.splitlines()]
+        assert lines[:5] == [
+            "s[1] does not match",
+            "✓ window  until tomorrow",
+            "saw today",
+            "✗ topic  a (topic_scope self)",
+            "'b' is not 'a'",
+        ]
+        assert lines[6:] == ["40 subscriptions would match", *ids[:20], "and 20 more; --json shows up to 1000"]
+
+
+async def test_explain_says_what_to_do_about_errors() -> None:
+    async with serving() as served:
+        url = f"http://127.0.0.1:{served.port}"
+        done = await braid(url, "explain", "{}")
+        assert done.stdout == "no subscription would match\n"
+        done = await braid(url, "explain", "{}", "--subscription", "s-9")
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert "there is no subscription 's-9'; it may have ended" in done.stderr
+        done = await braid(url, "explain", '{"expires":"soon"}')
+        assert done.stderr.splitlines()[:2] == ["error: A field is not valid", "  field  $.publication.expires"]
+        done = await braid(url, "explain", "[{},{}]")
+        assert "expected one publication, not 2" in done.stderr
+        done = await braid(url, "explain", "{}", "--subscription", "")
+        assert "--subscription needs an id" in done.stderr

@@ -56,6 +56,14 @@ async def test_one_publication_an_array_and_lines(served: Served) -> None:
     assert served.door.publish_waits == [False] * 5
 
 
+async def test_topic_and_zone_are_written_canonically(served: Served) -> None:
+    body = '{"data": 1, "zone": {"coordinates": [-3.7, 40.4], "type": "Point"}, "topic": "1/4/2", "id": "a"}'
+    assert (await post(served, body)).status_code == 202
+    assert served.door.published[0][1] == (
+        b'{"id":"a","topic":"1.4.2","zone":{"type":"point","lat":40.4,"lon":-3.7},"data":1}'
+    )
+
+
 async def test_a_publisher_is_declared_or_the_connection(served: Served) -> None:
     await post(served, "{}", Braid_Publisher="sensor-7")
     await post(served, "{}")
@@ -106,6 +114,14 @@ async def test_a_publisher_is_declared_or_the_connection(served: Served) -> None
         ('{"attributes":[1]}', 422, "$.attributes"),
         ('{"expires":"tomorrow"}', 422, "$.expires"),
         ('{"zone":{"lat":1}}', 422, "$.zone.type"),
+        ('{"zone":"Madrid"}', 422, "$.zone"),
+        ('{"zone":{"type":"point","lat":91,"lon":0}}', 422, "$.zone.lat"),
+        ('{"zone":{"type":"point","lat":' + "9" * 5_000 + ',"lon":0}}', 422, "$.zone.lat"),
+        ('[{},{"zone":{"type":"Point","coordinates":[0,"x"]}}]', 422, "$[1].zone.coordinates[1]"),
+        ('{"topic":"sports/+"}', 422, "$.topic"),
+        ('[{},{"topic":"#"}]', 422, "$[1].topic"),
+        ('{"topic":"sports//soccer"}', 422, "$.topic"),
+        ('{"topic":"' + "x" * 300 + '"}', 422, "$.topic"),
         ('{"id":"' + "x" * 300 + '"}', 422, "$.id"),
     ],
 )

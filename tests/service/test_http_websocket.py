@@ -58,6 +58,18 @@ async def test_subscribe_publish_unsubscribe_ping(served: Served) -> None:
     assert served.door.records == {}
 
 
+async def test_words_topic_and_zone_are_subscribed_to(served: Served) -> None:
+    zone = {"type": "circle", "lat": 40.4168, "lon": -3.7038, "radius_m": 500.0}
+    async with served.connect() as ws:
+        for ref, part in enumerate(({"words": ["White", "houses"]}, {"topic": "sports/+"}, {"zone": zone})):
+            answer = await ask(ws, {"op": "subscribe", "ref": ref, "subscription": part})
+            assert (answer["op"], answer["ref"]) == ("subscribed", ref)
+    words, topic, placed = served.door.records.values()
+    assert words.words == ("White", "houses")
+    assert (topic.topic, topic.topic_scope) == ("sports/+", "self")
+    assert placed.zone == zone
+
+
 async def test_an_anonymous_connection_has_temporary_subscriptions(served: Served) -> None:
     async with served.connect() as ws:
         assert served.door.attachments == {}
@@ -151,7 +163,9 @@ async def test_a_publisher_is_declared_or_the_connection(served: Served) -> None
         ('{"op":"subscribe","ref":1,"subscription":{"fliter":""}}', 1, 422, "$.subscription.fliter"),
         ('{"op":"subscribe","ref":1,"subscription":{"filter":"a > and"}}', 1, 422, "$.subscription.filter"),
         ('{"op":"subscribe","ref":1,"subscription":{"subscriber":"~x"}}', 1, 422, "$.subscription.subscriber"),
-        ('{"op":"subscribe","ref":1,"subscription":{"words":["x"]}}', 1, 501, "$.subscription.words"),
+        ('{"op":"subscribe","ref":1,"subscription":{"words":["the"]}}', 1, 422, "$.subscription.words"),
+        ('{"op":"subscribe","ref":1,"subscription":{"zone":{"lat":1e400}}}', 1, 422, "$.subscription.zone.lat"),
+        ('{"op":"subscribe","ref":1,"subscription":{"distinct":true}}', 1, 501, "$.subscription.distinct"),
         ('{"op":"unsubscribe","ref":1,"id":"unknown"}', 1, 404, None),
         ('{"op":"unsubscribe","ref":1,"id":7}', 1, 422, "$.id"),
         (b'{"op":"ping","ref":1}', None, 400, None),

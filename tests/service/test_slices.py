@@ -74,6 +74,7 @@ async def test_a_slice_that_lost_its_session_answers_again_when_it_is_registered
             assert sorted(received) == sorted({f"p{number}" for number in range(20)})
 
 
+@pytest.mark.slow
 async def test_a_full_window_refuses_over_http_and_slows_a_websocket(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
@@ -196,6 +197,7 @@ async def test_a_batch_whose_matches_fill_many_frames_arrives_whole(zookeeper: Z
             assert received == [f"p{number}" for number in range(200)]
 
 
+@pytest.mark.slow
 async def test_a_subscription_whose_window_is_over_is_forgotten_everywhere(
     zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ def test_the_session_timeouts_that_can_be_set_are_granted(zookeeper: ZooKeeperSe
     assert set(granted) == {timeout_s * 1000}
 
 
+@pytest.mark.slow
 async def test_data_survives_in_a_directory_of_any_name(tmp_path: Path) -> None:
     directory = tmp_path / "José's data = 1"
     for expected in (False, True):

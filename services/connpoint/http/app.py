@@ -7,11 +7,13 @@ from fastapi import FastAPI
 from starlette.responses import HTMLResponse
 
 from braid.content import Content
+from braid.matching.explanation import MatchExplanation
 from braid.subscription import Subscription, SubscriptionPatch
 from services.connpoint.door import Door
 from services.connpoint.http import (
     bodies,
     cluster,
+    explain,
     openapi,
     probes,
     publications,
@@ -31,6 +33,7 @@ _DOCUMENTED = (
     SubscriptionPatch,
     subscriptions.SubscriptionShown,
     subscriptions.SubscriptionList,
+    MatchExplanation,
     cluster.ClusterShown,
     cluster.ScaleRequest,
     cluster.Scaling,
@@ -67,6 +70,7 @@ def create_app(door: Door, *, body_stall_s: float = bodies.STALL_S, heartbeat_s:
     install_problem_handlers(app)
     reader = BodyReader(door.settings.limits.body_bytes_max, body_stall_s)
     app.include_router(publications.create_router(door, reader))
+    app.include_router(explain.create_router(door, reader))
     app.include_router(subscriptions.create_router(door, reader))
     app.include_router(stream.create_router(door, heartbeat_s))
     app.include_router(cluster.create_router(door, reader))

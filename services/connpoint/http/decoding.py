@@ -1,6 +1,7 @@
 """Turns what the JSON decoder complains about into problems that name the very field."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,11 +11,12 @@ from braid.content import DECODE_ERRORS, Value, explain_decode_error
 from braid.problems import Problem
 
 _NAMED_FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(.*)`", re.DOTALL)
-_ATTRIBUTE = re.compile(r"(.*)\.attributes\[\.\.\.\]")
 _INDEX = re.compile(r"\$\[(\d+)\](.*)", re.DOTALL)
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_UNNAMED = "[...]"
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
 
 _decode_value = msgspec.json.Decoder(Value).decode
+_decode_anything = msgspec.json.Decoder().decode
 _decode_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -27,9 +29,8 @@ def explain(error: Exception, text: str, what: str = "the body") -> Problem:
         return problem
     if named := _NAMED_FIELD.match(problem.detail):
         return moved(problem, f"{field}.{named[1]}")
-    if attribute := _ATTRIBUTE.fullmatch(field):
-        name = _wrong_attribute(text, attribute[1])
-        return problem if name is None else moved(problem, f"{attribute[1]}.attributes.{name}")
+    if _UNNAMED in field:
+        return moved(problem, _with_names(text, field))
     return problem
 
 
@@ -74,18 +75,31 @@ def check_batch_size(size: int, batch_max: int, field: str = "$") -> None:
         raise problems.invalid(field, "expected at least one publication")
 
 
-def _wrong_attribute(text: str, path: str) -> str | None:
+def _with_names(text: str, path: str) -> str:
     """The decoder does not say under which name the wrong value stood, so the way is walked once more."""
+    raw: Any = text
+    walked, at = "$", ""
     try:
-        raw: Any = text
-        for name, index in _STEP.findall(path):
-            raw = _decode_names(raw)[name] if name else _decode_elements(raw)[int(index)]
-        attributes = _decode_names(_decode_names(raw)["attributes"])
-    except (*DECODE_ERRORS, LookupError):
-        return None
-    for name, value in attributes.items():
-        try:
-            _decode_value(value)
-        except DECODE_ERRORS:
-            return name
-    return None
+        for step in _STEP.finditer(path):
+            name, index = step.groups()
+            if index is not None:
+                raw = _decode_elements(raw)[int(index)]
+                walked += step[0]
+                continue
+            members = _decode_names(raw)
+            if name is None:
+                decode = _decode_value if at == "attributes" else _decode_anything
+                name = next(member for member, value in members.items() if not _is_decoded_by(decode, value))
+            raw, at = members[name], name
+            walked += f".{name}"
+    except (*DECODE_ERRORS, LookupError, StopIteration):
+        return path
+    return walked
+
+
+def _is_decoded_by(decode: Callable[[msgspec.Raw], Any], value: msgspec.Raw) -> bool:
+    try:
+        decode(value)
+    except DECODE_ERRORS:
+        return False
+    return True

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from braid import problems
 from braid.content import DECODE_ERRORS
 from braid.subscription import SubscriptionRecord, decode_subscription, decode_subscription_patch
 from services.connpoint.door import Door
@@ -29,6 +28,12 @@ class SubscriptionShown(msgspec.Struct, rename={"from_": "from"}):
     connpoint: str
     created: str
     filter: str | msgspec.UnsetType = msgspec.UNSET
+    words: list[str] | msgspec.UnsetType = msgspec.UNSET
+    topic: str | msgspec.UnsetType = msgspec.UNSET
+    topic_scope: Annotated[str, msgspec.Meta(description="left out when it is 'both'")] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+    zone: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     from_: str | msgspec.UnsetType = msgspec.UNSET
     until: str | msgspec.UnsetType = msgspec.UNSET
     temporary: bool | msgspec.UnsetType = msgspec.UNSET
@@ -108,7 +113,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
 
     @router.patch(
         "/v1/subscriptions/{id}",
-        summary="Change the filter or the window; null removes a bound",
+        summary="Change the filter, move the zone or change the window; null removes a bound or the zone",
         response_class=Response,
         responses=openapi.answers(
             200, "The subscription as it is now", _SHOWN, _EXAMPLE_SHOWN, errors=(400, 404, 422, 501, 503)
@@ -133,16 +138,6 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
     async def unsubscribe(id: str) -> Response:
         await door.unsubscribe(id)
         return Response(status_code=204)
-
-    @router.post(
-        "/v1/explain",
-        summary="Which subscriptions match a publication, and why others do not (not available in this version)",
-        status_code=501,
-        response_class=Response,
-        responses=openapi.problem_answers(501),
-    )
-    async def explain_match() -> Response:
-        raise problems.unsupported("$", "explaining matches is not available yet")
 
     return router
 

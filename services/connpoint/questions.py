@@ -1,0 +1,78 @@
+"""Questions to the matchers: each is repeated until it is answered or its time is up.
+
+Matchers answer the same question the same way, so repeating one does no harm.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from braid import problems
+from braid.messages import Send
+from braid.selector import BroadcastSelector
+from braid.topology import Configuration
+
+_ASK_AGAIN_S = 1.0
+_QUESTIONS_MAX = 50_000
+
+
+class _Question(msgspec.Struct, eq=False):
+    answers: dict[str, Any]  # by matcher, so that a repeated answer counts once
+    expected: int
+    answered: asyncio.Future[None]
+
+
+class Questions:
+    def __init__(self, timeout_s: float, perform: Callable[[list[Send]], None]) -> None:
+        self._timeout_s = timeout_s
+        self._perform = perform
+        self._selector: BroadcastSelector | None = None
+        self._open: dict[int, _Question] = {}
+        self._last_ref = 0
+
+    def on_configuration(self, configuration: Configuration) -> None:
+        self._selector = BroadcastSelector(configuration)
+
+    async def ask(self, key: int, make: Callable[[int, int], Any], *, everywhere: bool = False) -> list[Any]:
+        """Sends what `make` makes of epoch and ref until the matcher concerned, or all of them, have answered.
+
+        `key` chooses the access point: questions about one subscription keep their order.
+        """
+        if len(self._open) >= _QUESTIONS_MAX:
+            raise problems.overloaded("too many calls to the matchers are under way")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
+        self._last_ref += 1
+        ref = self._last_ref
+        question = self._open[ref] = _Question({}, 1, loop.create_future())
+        try:
+            while True:
+                selector = self._selector
+                if selector is not None:
+                    question.expected = len(selector.matchers) if everywhere else 1
+                    self._perform([Send(selector.accesspoint_of(key), [make(selector.epoch, ref)])])
+                left_s = deadline - loop.time()
+                if left_s <= 0:
+                    raise problems.unavailable("the matchers did not answer in time (api.request_timeout_s)")
+                done, _ = await asyncio.wait([question.answered], timeout=min(_ASK_AGAIN_S, left_s))
+                if done:
+                    question.answered.result()
+                    return list(question.answers.values())
+        finally:
+            del self._open[ref]
+
+    def on_answer(self, ref: int, matcher: str, answer: Any) -> None:
+        """`matcher` may be empty where only one answers."""
+        question = self._open.get(ref)
+        if question is None:
+            return
+        question.answers[matcher] = answer
+        if len(question.answers) >= question.expected and not question.answered.done():
+            question.answered.set_result(None)
+
+    def close(self) -> None:
+        for question in self._open.values():
+            if not question.answered.done():
+                question.answered.set_exception(problems.unavailable("the connection point is stopping"))

@@ -1,0 +1,41 @@
+"""When the windows of subscriptions end."""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+
+from braid.subscription import SubscriptionRecord
+
+_OUTDATED_MAX = 10_000  # entries beyond twice those that count
+
+
+class Endings:
+    """A heap of ends. A subscription that ended otherwise, or got another end, leaves its old entry behind."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._ends_s: dict[str, float] = {}  # the end that counts, of each subscription that has one
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def note(self, record: SubscriptionRecord) -> None:
+        """The subscription is new or has changed."""
+        if record.until_s is None:
+            self._ends_s.pop(record.id, None)
+        elif self._ends_s.get(record.id) != record.until_s:
+            self._ends_s[record.id] = record.until_s
+            heappush(self._heap, (record.until_s, record.id))
+            if len(self._heap) > 2 * len(self._ends_s) + _OUTDATED_MAX:
+                self._heap = [(end_s, id) for id, end_s in self._ends_s.items()]
+                heapify(self._heap)
+
+    def forget(self, id: str) -> None:
+        self._ends_s.pop(id, None)
+
+    def passed(self, now_s: float) -> Iterator[str]:
+        """The subscriptions that have ended, the first ones first; each is given once."""
+        while self._heap and self._heap[0][0] <= now_s:
+            end_s, id = heappop(self._heap)
+            if self._ends_s.get(id) == end_s:
+                del self._ends_s[id]
+                yield id
