@@ -1,11 +1,11 @@
 """Finds the subscriptions that publications match.
 
-`MatchIndex` is the library: add, remove, match. It joins the compiled engine, which decides nearly everything, with
-what is left to Python. One thread at a time may use it.
+`MatchIndex` is the library: add, remove, match, explain. It joins the compiled engine, which decides nearly
+everything, with what is left to Python. One thread at a time may use it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,10 +32,13 @@ from braid.matching.engine.memory import (
     WORDS_MAX,
     Memory,
 )
+from braid.matching.explanation import Explanation
 from braid.matching.matches import Matches
+from braid.matching.meaning import read_publication
+from braid.matching.pair_explanation import explain_pair
 from braid.matching.places import Places, uses_of
 from braid.matching.previous import PreviousPublications
-from braid.matching.publications import ExtraKeys
+from braid.matching.publications import ExtraKeys, in_canonical_form
 from braid.matching.records import Records
 from braid.matching.row_writing import RowWriter
 from braid.matching.search import Search, chunks
@@ -53,6 +56,11 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 class IndexFullError(Exception):
     """The index holds as much as its address space was reserved for."""
+
+
+class Explained(NamedTuple):
+    ids: list[str]
+    explanation: Explanation | None
 
 
 class MatchIndex:
@@ -164,6 +172,22 @@ class MatchIndex:
             self._one.change(changing.ADAPT)
         only = self._home_names[0] if self._home_names else ""
         return Matches(list(contents), ends, ids, homes if several else only, unreadable)
+
+    def explain(self, content: bytes, now_s: float, id: str = "") -> Explained | None:
+        """Which subscriptions the content would match, and of the one with the id, if it is here, why or why not.
+
+        None for what is no publication. Nothing is remembered, as if it had not been asked.
+        """
+        canonical = in_canonical_form(content)
+        if canonical is None:
+            return None
+        ids = self.match([canonical], now_s, remember=False).ids()[0]
+        record = self.get(id) if id else None
+        if record is None:
+            return Explained(ids, None)
+        publication = read_publication(canonical)
+        previous = self.previous_of(publication.topic)
+        return Explained(ids, explain_pair(record, publication, previous, now_s))
 
     def previous_of(self, topic: str) -> Mapping[str, Value] | None:
         """The attributes of the latest publication on a topic, as `prev` sees them."""

@@ -13,9 +13,6 @@ from itertools import islice
 import msgspec
 
 from braid.matching.index import IndexFullError, MatchIndex
-from braid.matching.meaning import read_publication
-from braid.matching.pair_explanation import explain_pair
-from braid.matching.publications import in_canonical_form
 from braid.messages import (
     Explain,
     Explained,
@@ -157,16 +154,13 @@ class MatcherCore:
             return []
         ids: list[str] = []
         explanation = b""
-        content = in_canonical_form(message.content)
-        if content is None:
+        explained = self.index.explain(message.content, now_s, message.id)
+        if explained is None:
             self.unreadable += 1  # answered nevertheless: the connection point waits for all matchers
         else:
-            ids = self.index.match([content], now_s, remember=False).ids()[0]
-            record = self.index.get(message.id) if message.id else None
-            if record is not None:
-                publication = read_publication(content)
-                previous = self.index.previous_of(publication.topic)
-                explanation = msgspec.json.encode(explain_pair(record, publication, previous, now_s))
+            ids = explained.ids
+            if explained.explanation is not None:
+                explanation = msgspec.json.encode(explained.explanation)
         found = nsmallest(message.limit, ids)
         answer = Explained(message.epoch, message.ref, message.connpoint, self._name, found, len(ids), explanation)
         return [Send(message.connpoint, [answer])]

@@ -245,3 +245,17 @@ def test_alternatives_that_are_too_many_are_evaluated() -> None:
     published = [content(equal), content({**equal, "a4": 5}), content({**equal, "a4": "x"}), content()]
     assert matched(index, *published) == [{"s"}, set(), {"s"}, {"s"}]
     remove_everything(index)
+
+
+def test_explain_says_what_matches_and_what_fails() -> None:
+    index = index_of([record("s", "a > 1"), record("t", "a > 5"), record("u", "a > prev(a)", topic="t")])
+    explained = index.explain(content({"a": 2}), NOW_S, "t")
+    assert explained is not None
+    assert explained.ids == ["s"]
+    assert explained.explanation is not None
+    assert not explained.explanation.matches
+    without = index.explain(content({"a": 2}, topic="t"), NOW_S)
+    assert without is not None
+    assert without.explanation is None
+    assert index.previous_of("t") is None
+    assert index.explain(b"nonsense", NOW_S) is None
