@@ -214,7 +214,7 @@ async def test_a_loop_that_publishes_too_slowly_for_its_stream_is_told_so() -> N
 
     async with (
         scripted(script) as server,
-        braid.Client(server.url, stream_buffer_max=2, call_timeout_s=0.2) as client,
+        braid.Client(server.url, stream_buffer_max=2, call_timeout_s=1.0) as client,
         client.subscribe() as stream,
     ):
         with pytest.raises(braid.CallTimeout, match="full"):
