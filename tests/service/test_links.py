@@ -20,9 +20,9 @@ from braid.messages import AnyMessage, Unsubscribe
 
 LIMITS = Links(
     frame_bytes_max=1 << 20,
-    handshake_s=0.2,
+    handshake_s=0.5,
     heartbeat_s=0.04,
-    silence_s=0.2,
+    silence_s=0.6,
     backoff_s_min=0.01,
     backoff_s_max=0.05,
 )
@@ -237,7 +237,7 @@ async def test_a_batch_longer_than_a_frame_arrives_whole() -> None:
 async def test_idle_links_live_on_heartbeats() -> None:
     async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
         await linked(matcher, exitpoint)
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(LIMITS.silence_s + 0.1)
         assert matcher.events == [("up", "exitpoint-1")]
 
 
@@ -509,7 +509,7 @@ async def congest(matcher: Slice, accesspoint: Slice) -> int:
         sent += 1
         await asyncio.sleep(0)
     accesspoint.send(matcher, 1)
-    await asyncio.sleep(0.25)  # longer than silence_s: a link that is not read is not silent
+    await asyncio.sleep(LIMITS.silence_s + 0.1)  # a link that is not read is not silent
     assert matcher.received == []
     assert ("down", "accesspoint-1") not in matcher.events
     return sent
