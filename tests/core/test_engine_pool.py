@@ -6,8 +6,8 @@ from braid.matching.engine import pool
 from braid.matching.engine.counts import COUNTS_WORDS, FREE_FIRST, TOPIC_SHAPES_FIRST
 from braid.matching.engine.memory import WORDS_MAX
 
-size_class: Any = pool.size_class.py_func  # type: ignore[attr-defined]
-size_of_class: Any = pool.size_of_class.py_func  # type: ignore[attr-defined]
+size_class: Any = pool.size_class.py_func  # type: ignore[attr-defined]  # what numba compiled
+size_of_class: Any = pool.size_of_class.py_func  # type: ignore[attr-defined]  # what numba compiled
 
 SIZES = [*range(1, 5_000), *(1 << bits for bits in range(13, 31)), *((1 << bits) + 1 for bits in range(13, 31))]
 

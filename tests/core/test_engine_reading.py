@@ -167,7 +167,7 @@ def check_number(spelled: str) -> None:
     bounds = neighbours(number)
     wanted: dict[str, bool] = {}
     for operator, bound in product(OPERATORS, bounds):
-        wanted[f"a {operator} {literal(bound)}"] = COMPARE[operator](number, bound)  # type: ignore[index]
+        wanted[f"a {operator} {literal(bound)}"] = COMPARE[operator](number, bound)  # type: ignore[index]  # drawn from it
     for low, high in product(bounds[:4], repeat=2):
         wanted[f"a between {literal(low)} and {literal(high)}"] = low <= number <= high
         wanted[f"not (a between {literal(low)} and {literal(high)})"] = not low <= number <= high

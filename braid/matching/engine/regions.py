@@ -37,7 +37,7 @@ _INTEGERS, _FLOATS = Region(types.int64), Region(types.float64)
 
 
 @register_model(Region)
-class _RegionModel(models.PrimitiveModel):  # type: ignore[misc]
+class _RegionModel(models.PrimitiveModel):  # type: ignore[misc]  # as above
     def __init__(self, manager: Any, region: Any) -> None:
         super().__init__(manager, region, ir.IntType(64))
 
@@ -53,7 +53,7 @@ def _floats_at(_context: Any, address: Any) -> Any:
 
 
 @infer_global(operator.getitem)
-class _GetItem(AbstractTemplate):  # type: ignore[misc]
+class _GetItem(AbstractTemplate):  # type: ignore[misc]  # as above
     def generic(self, arguments: Any, keywords: Any) -> Any:
         if len(arguments) == 2 and isinstance(arguments[0], Region) and isinstance(arguments[1], types.Integer):
             return signature(arguments[0].element, arguments[0], arguments[1])
@@ -61,7 +61,7 @@ class _GetItem(AbstractTemplate):  # type: ignore[misc]
 
 
 @infer_global(operator.setitem)
-class _SetItem(AbstractTemplate):  # type: ignore[misc]
+class _SetItem(AbstractTemplate):  # type: ignore[misc]  # as above
     def generic(self, arguments: Any, keywords: Any) -> Any:
         if len(arguments) == 3 and isinstance(arguments[0], Region) and isinstance(arguments[1], types.Integer):
             return signature(types.none, arguments[0], arguments[1], arguments[0].element)
