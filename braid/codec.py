@@ -14,7 +14,7 @@ import msgspec
 from braid.messages import AnyMessage
 
 PROTOCOL = "braid"
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 HELLO_BYTES_MAX = 4096
 HEARTBEAT = b"\x00\x00\x00\x00"
 MESSAGE_BYTES_MAX = 1 << 30  # of a message in several frames; a longer one is dropped where it would be sent

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from braid.scaling import Progress, Report, ScalingRecord
 from braid.topology import Configuration, Registration
 
 
@@ -49,6 +50,20 @@ class Deposed(msgspec.Struct, frozen=True):
     """This process no longer leads, or cannot know it: it comes before `SessionSuspended` too."""
 
 
+class ScalingChanged(msgspec.Struct, frozen=True):
+    """The scaling that is under way, or None. Told to those who follow scalings."""
+
+    record: ScalingRecord | None
+
+
+class ReportsChanged(msgspec.Struct, frozen=True):
+    """All reports and the progress of the change under way. Told to those who follow scalings."""
+
+    change: str
+    reports: tuple[Report, ...]
+    progress: tuple[Progress, ...]
+
+
 Event = (
     SessionSuspended
     | SessionRestored
@@ -59,6 +74,8 @@ Event = (
     | ConfigurationChanged
     | Elected
     | Deposed
+    | ScalingChanged
+    | ReportsChanged
 )
 
 
@@ -76,6 +93,14 @@ class StaleVersion(Exception):
 
 class NotLeading(Exception):
     """A candidate that does not lead tried to write."""
+
+
+class ScalingUnderWay(Exception):
+    """Another scaling runs; `id` is its name."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"the scaling {id} is under way")
+        self.id = id
 
 
 class CorruptConfiguration(Exception):

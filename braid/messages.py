@@ -19,6 +19,19 @@ Each message is produced in one place and handled in one place:
 | SubscriptionGone    | matcher → accesspoint → connpoint | `on_subscription_gone`    |
 | Explain             | connpoint → accesspoint → matcher | `on_explain`              |
 | Explained           | matcher → accesspoint → connpoint | `on_explained`            |
+| ConfirmedElsewhere  | connpoint → exitpoint             | `on_confirmed_elsewhere`  |
+
+A scaling has messages of its own, see `docs/repartitioning.md`:
+
+| message                  | way                               | handler                           |
+|--------------------------|-----------------------------------|-----------------------------------|
+| StartScale               | accesspoint → matcher             | `on_start_scale`                  |
+| AddMatcherState          | matcher → matcher                 | `on_add_matcher_state`            |
+| MatcherStateStored       | matcher → matcher                 | `on_matcher_state_stored`         |
+| ChangeMatcherOnExitPoint | accesspoint → matcher → exitpoint | `on_change_matcher_on_exit_point` |
+| ExitPointScaling         | accesspoint → matcher             | `on_exit_point_scaling`           |
+| ChangeMatcher            | accesspoint → matcher             | `on_change_matcher`               |
+| ScaleEnd                 | accesspoint → matcher             | `on_scale_end`                    |
 
 What travels is the batch: publications that one publisher sent together are accepted, logged, sent, merged, ordered
 and confirmed together, so that nothing but matching and the client's frames costs anything per publication.
@@ -126,6 +139,7 @@ class FindSubscriptions(Message, tag=12):
     home: str = ""
     after: str = ""
     limit: int = 1000
+    asked: int = 1  # how many matchers were asked; the access point writes it
 
 
 class SubscriptionStored(Message, tag=13):
@@ -147,6 +161,7 @@ class SubscriptionsFound(Message, tag=15):
     matcher: str
     records: list[SubscriptionRecord]
     cursor: str  # ask again with `after` set to it; empty when there is no more
+    asked: int = 1  # so many answers of this epoch make the whole
 
 
 class SubscriptionGone(Message, tag=16):
@@ -164,6 +179,7 @@ class Explain(Message, tag=17):
     content: bytes  # canonical, as in Publications
     id: str = ""  # of the subscription to explain; empty for none
     limit: int = 1000  # at most so many ids in each answer
+    asked: int = 1
 
 
 class Explained(Message, tag=18):
@@ -173,6 +189,51 @@ class Explained(Message, tag=18):
     ids: list[str]  # of the subscriptions that match, the smallest first
     count: int  # how many match, also beyond the limit
     explanation: bytes = b""  # JSON of `braid.matching.explanation.Explanation`; empty when another matcher keeps it
+    asked: int = 1
+
+
+class ConfirmedElsewhere(Message, tag=19):
+    """Another exit point has confirmed these: whatever waits for them need not."""
+
+    origin: str
+    sequences: list[int]
+
+
+class StartScale(Message, tag=20):
+    """Behind this, no subscription of the old epoch comes from this access point. `epoch` is the new one."""
+
+
+class AddMatcherState(Message, tag=21):
+    """Records that the receiver keeps from the new epoch on."""
+
+    chunk: int  # counted from 1 for each receiver
+    records: list[SubscriptionRecord]
+    last: bool
+
+
+class MatcherStateStored(Message, tag=22):
+    """The chunk is on disk: the sender may send another one."""
+
+    chunk: int
+
+
+class ChangeMatcherOnExitPoint(Message, tag=23):
+    """Behind this, that many matchers answer a request that came through this access point."""
+
+    accesspoint: str
+    matchers: int
+
+
+class ExitPointScaling(Message, tag=24):
+    """Behind this, requests of this access point go to the new exit points."""
+
+
+class ChangeMatcher(Message, tag=25):
+    """Behind this, everything from this access point is of the new epoch."""
+
+
+class ScaleEnd(Message, tag=26):
+    """Nobody speaks of the old epoch any more."""
 
 
 AnyMessage = (
@@ -191,6 +252,14 @@ AnyMessage = (
     | SubscriptionGone
     | Explain
     | Explained
+    | ConfirmedElsewhere
+    | StartScale
+    | AddMatcherState
+    | MatcherStateStored
+    | ChangeMatcherOnExitPoint
+    | ExitPointScaling
+    | ChangeMatcher
+    | ScaleEnd
 )
 
 

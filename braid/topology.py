@@ -1,4 +1,4 @@
-"""Who is there and who is in use: slices that registered, and the configuration in force."""
+"""Who is there and who is in use: slices that registered, the configuration in force, and the change under way."""
 
 from typing import Literal, get_args
 
@@ -6,6 +6,10 @@ import msgspec
 
 Layer = Literal["connpoint", "accesspoint", "matcher", "exitpoint"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
+CONFIGURED_LAYERS: tuple[Layer, ...] = ("accesspoint", "matcher", "exitpoint")
+
+Phase = Literal["moving", "changing", "flushing", "ending"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,8 +24,27 @@ class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: str
 
 
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The configuration that a change leads to."""
+
+    epoch: int
+    accesspoints: tuple[str, ...]
+    matchers: tuple[str, ...]
+    exitpoints: tuple[str, ...]
+    routing: Literal["broadcast"] = "broadcast"
+
+
+class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A scaling under way: what it leads to, and how far it is."""
+
+    id: str
+    phase: Phase
+    to: Target
+    participants: dict[str, int]  # incarnations of all slices of both configurations when it began
+
+
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The slices that take part, in force from one cut to the next.
+    """The slices that take part, in force from one cut to the next, and the change that leads to the next ones.
 
     Connection points are not listed: they hold no share of the state and take part once they register.
     """
@@ -31,6 +54,8 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     matchers: tuple[str, ...]
     exitpoints: tuple[str, ...]
     routing: Literal["broadcast"] = "broadcast"
+    epochs: int = 0  # the highest number that any change used, also one that was given up
+    change: Change | None = None
 
     def of_layer(self, layer: Layer) -> tuple[str, ...]:
         return {
@@ -39,6 +64,28 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "matcher": self.matchers,
             "exitpoint": self.exitpoints,
         }[layer]
+
+    def target(self) -> "Configuration | None":
+        """What is in force when the change has ended."""
+        if self.change is None:
+            return None
+        to = self.change.to
+        return Configuration(to.epoch, to.accesspoints, to.matchers, to.exitpoints, to.routing, to.epoch)
+
+    def in_force(self) -> "Configuration":
+        """Without the change; from the phase `changing` on, what the change leads to."""
+        if self.change is None:
+            return self
+        if self.change.phase == "moving":
+            return msgspec.structs.replace(self, change=None)
+        target = self.target()
+        assert target is not None
+        return target
+
+    def union(self, layer: Layer) -> list[str]:
+        """The slices of a layer before and after the change, the old ones first."""
+        target = self.target()
+        return list(dict.fromkeys([*self.of_layer(layer), *(target.of_layer(layer) if target is not None else ())]))
 
 
 def slice_name(layer: Layer, number: int) -> str:

@@ -22,9 +22,8 @@ import msgspec
 
 from braid.config import Slices
 from braid.coordination import Deposed, Elected, SlicesChanged
-from braid.topology import Configuration, Layer, Registration, slice_name
+from braid.topology import CONFIGURED_LAYERS, Configuration, Layer, Registration, slice_name
 
-CONFIGURED_LAYERS: tuple[Layer, ...] = ("accesspoint", "matcher", "exitpoint")
 REMIND_S = 10.0  # how often a wait is mentioned
 RETRY_S = 1.0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from braid.config import Slices
-from coordinator.core import CONFIGURED_LAYERS
+from braid.topology import CONFIGURED_LAYERS
 
 
 class DataDirectoryRefused(Exception):
