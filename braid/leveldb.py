@@ -66,6 +66,11 @@ class GroupCommit:
         self._done.append(done)
         self.flush()
 
+    def put_all(self, pairs: list[tuple[bytes, bytes]], done: Done) -> None:
+        self._queued += pairs
+        self._done.append(done)
+        self.flush()
+
     def delete(self, key: bytes, done: Done | None = None) -> None:
         """Without `done` it waits for the next write or `flush`: nobody is in a hurry to forget."""
         self._queued.append((key, None))
@@ -76,6 +81,10 @@ class GroupCommit:
     @property
     def queued(self) -> int:
         return len(self._queued)
+
+    async def has(self, key: bytes) -> bool:
+        found: bytes | None = await self.run(lambda: self._database.get(key))
+        return found is not None
 
     def flush(self) -> None:
         """Writes what waits; under "interval" it also brings to the disk what was written since the last time."""

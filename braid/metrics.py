@@ -17,6 +17,12 @@ MESSAGES_DROPPED = Counter(
     "braid_messages_dropped_total", "Messages not handled; retries make up for them", ["layer", "reason"]
 )
 STALE = Gauge("braid_stale_epoch_messages", "Messages of another epoch, dropped since start", ["layer"])
+ORDER_VIOLATIONS = Gauge(
+    "braid_order_violations", "Messages that came on the wrong side of the cut of a scaling, since start", ["layer"]
+)
+CALLS_KEPT_BACK = Gauge("braid_calls_kept_back", "Calls about subscriptions that wait for the end of a scaling")
+BATCHES_HELD = Gauge("braid_batches_held", "Batches that wait for the cut of a scaling")
+SCALING_DROPPED = Gauge("braid_scaling_dropped", "Calls and batches that found these buffers full, since start")
 LINKS_LOST = Counter("braid_links_lost_total", "Links between slices that ended", ["layer"])
 LINK_UNSENT_BYTES = Gauge("braid_link_unsent_bytes", "Bytes queued on all links of the slice", ["layer"])
 BACKPRESSURE = Counter("braid_backpressure_total", "Times upstream links were no longer read", ["layer"])

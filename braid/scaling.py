@@ -51,3 +51,11 @@ class ScalingRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     moved: int = 0  # subscriptions that went to another matcher
     longest_pause_s: float = 0.0  # for which a publication was held
     longest_wait_s: float = 0.0  # for which a subscription was kept back
+
+
+class ReportStep(msgspec.Struct, frozen=True):
+    """The effect of a core: its slice has done its part. The shell adds who and which incarnation."""
+
+    change: str
+    step: Step
+    details: dict[str, float] = {}

@@ -35,6 +35,8 @@ from braid.links import LinkPool
 from braid.logs import set_log_field
 from braid.messages import AnyMessage, Send
 from braid.probes import probes_app
+from braid.reporting import Reporting
+from braid.scaling import ReportStep
 from braid.topology import Configuration, Layer, Registration
 from braid.tracing import TRACED_KINDS, log_traced
 from braid.version import VERSION
@@ -73,6 +75,7 @@ class Slice(ABC):
         self.coordination = Coordination(
             settings.cluster.zookeeper, settings.cluster.name, settings.cluster.session_timeout_s, self._on_event
         )
+        self._reporting = Reporting(name, self.incarnation, self.coordination)
 
     # What a layer fills in
 
@@ -121,9 +124,16 @@ class Slice(ABC):
         log.error("a message this layer does not handle", peer=peer.name, message=kind.__name__)
         metrics.MESSAGES_DROPPED.labels(self.layer, "not for this layer").inc()
 
-    def perform(self, sends: Sequence[Send]) -> None:
-        for send in sends:
-            self.links.send(send.to, send.messages)
+    def perform(self, effects: Sequence[Send | ReportStep]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.links.send(effect.to, effect.messages)
+            else:
+                self._reporting.report(effect)
+
+    def show_progress(self, details: dict[str, float]) -> None:
+        """How far this slice is in the scaling under way, if there is one."""
+        self._reporting.show(details)
 
     def _metrics_of(self, message: str) -> tuple[Any, Any, Any]:
         found = _METRICS.get(message)
@@ -156,11 +166,14 @@ class Slice(ABC):
                 self._retarget()
             case ConfigurationChanged(configuration) if configuration is not None:
                 self._configuration = configuration
-                metrics.EPOCH.labels(self.layer).set(configuration.epoch)
-                set_log_field("epoch", configuration.epoch)
-                log.info("configured")
+                epoch = configuration.in_force().epoch
+                metrics.EPOCH.labels(self.layer).set(epoch)
+                set_log_field("epoch", epoch)
+                change = configuration.change
+                log.info("configured", phase="" if change is None else change.phase)
+                self._reporting.on_change(None if change is None else change.id)
+                self._retarget()  # before it is told, so that what it has to say to new slices waits for their links
                 self.on_configured(configuration)
-                self._retarget()
             case ConfigurationChanged():
                 log.info("waiting for a configuration")
             case Registered():
@@ -252,6 +265,7 @@ class Slice(ABC):
 
     async def _shut_down(self) -> None:
         log.info("stopping")
+        self._reporting.close()
         await self.coordination.stop()
         await self.close()
         await self.links.close()

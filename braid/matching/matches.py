@@ -1,6 +1,7 @@
 """What a batch of publications matched."""
 
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +30,24 @@ class Matches:
         """The ids of the subscriptions that each content matched."""
         ids = self._ids
         return [ids[first:last] for first, last in pairwise((0, *self._ends))]
+
+    def without(self, hidden: Sequence[Collection[str]]) -> "Matches":
+        """The same without these ids, in as many sets as there are."""
+        ends: list[int] = []
+        ids: list[str] = []
+        homes: list[str] = []
+        first = 0
+        for last in self._ends:
+            for place in range(first, last):
+                id = self._ids[place]
+                if not any(id in others for others in hidden):
+                    ids.append(id)
+                    if not isinstance(self._homes, str):
+                        homes.append(self._homes[place])
+            first = last
+            ends.append(len(ids))
+        left = self._homes if isinstance(self._homes, str) else homes
+        return Matches(self._contents, ends, ids, left, self.unreadable)
 
     def by_home(self, begin: int = 0, end: int | None = None) -> list[tuple[str, list[Match]]]:
         """Of the contents from `begin` to `end`: by the connection point that delivers, each in the order of the batch.

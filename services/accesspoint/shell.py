@@ -21,21 +21,25 @@ class AccessPoint(ProbedSlice):
 
     def targets(self) -> list[str]:
         configuration = self.configuration()
-        return [] if configuration is None else list(configuration.matchers)
+        return [] if configuration is None else configuration.union("matcher")
 
     def on_configured(self, configuration: Configuration) -> None:
-        self._core.on_configuration(configuration)
+        self.perform(self._core.on_configuration(configuration, time.time()))
+
+    def on_peer_up(self, peer: Hello) -> None:
+        if peer.layer == "matcher":
+            self.perform(self._core.on_matcher_up(peer.name))
 
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         if kind is messages.Publications:
-            self.perform(self._core.on_publications(run, time.time_ns()))
+            self.perform(self._core.on_publications(run, time.time(), time.time_ns()))
             return
         for message in run:
             match message:
                 case messages.Subscribe():
-                    self.perform(self._core.on_subscribe(message))
+                    self.perform(self._core.on_subscribe(message, time.time()))
                 case messages.Unsubscribe():
-                    self.perform(self._core.on_unsubscribe(message))
+                    self.perform(self._core.on_unsubscribe(message, time.time()))
                 case messages.FindSubscriptions():
                     self.perform(self._core.on_find_subscriptions(message))
                 case messages.Explain():
@@ -52,4 +56,9 @@ class AccessPoint(ProbedSlice):
                     self.reject(peer, kind)
 
     def on_tick(self, now_s: float) -> None:
+        buffers = self._core.scaling.buffers
         metrics.STALE.labels(self.layer).set(self._core.stale)
+        metrics.CALLS_KEPT_BACK.set(len(buffers.kept_back))
+        metrics.BATCHES_HELD.set(len(buffers.held))
+        metrics.SCALING_DROPPED.set(buffers.dropped)
+        self.show_progress({"kept_back": len(buffers.kept_back), "held": len(buffers.held)})

@@ -23,7 +23,6 @@ class Explaining:
         answers: list[Explained] = await self._questions.ask(
             hash64(subscription),
             lambda epoch, ref: Explain(epoch, ref, self._name, encoded, subscription, EXPLAINED_IDS_MAX),
-            everywhere=True,
         )
         explanation = next((answer.explanation for answer in answers if answer.explanation), b"")
         if subscription and not explanation:
@@ -33,4 +32,4 @@ class Explaining:
         return MatchesExplained(ids[:EXPLAINED_IDS_MAX], sum(answer.count for answer in answers), explanation)
 
     def on_explained(self, message: Explained) -> None:
-        self._questions.on_answer(message.ref, message.matcher, message)
+        self._questions.on_answer(message.ref, message.matcher, message, message.asked)

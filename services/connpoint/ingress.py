@@ -20,7 +20,7 @@ from math import inf
 import msgspec
 
 from braid.config import Ingress
-from braid.messages import Confirmed, Hop, Publications, Send
+from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Publications, Send
 from braid.selector import BroadcastSelector
 from braid.topology import Configuration
 
@@ -66,6 +66,8 @@ class IngressCore:
         self._current = Origin(origin)
         self._origins: dict[str, Origin] = {origin: self._current}
         self._selector: BroadcastSelector | None = None
+        self._exitpoints_changing: list[str] = []  # old and new ones, while a publisher may be between two of them
+        self._exitpoints_changed_at: int | None = None  # the first sequence that was accepted behind the change
         self.window_publications = 0
         self.window_bytes = 0
         self.sent_again = 0
@@ -78,10 +80,30 @@ class IngressCore:
     def is_drained(self) -> bool:
         return self.window_publications == 0
 
-    def on_configuration(self, configuration: Configuration, now_s: float) -> None:
-        """Whatever is under way under the old epoch is sent again under the new one."""
-        self._selector = BroadcastSelector(configuration)
-        self.on_slice_returned(now_s)
+    def on_configuration(self, configuration: Configuration) -> None:
+        """What is under way under an old epoch is answered under it: nothing has to be sent again for a scaling."""
+        self._selector = BroadcastSelector(configuration.in_force())
+        target = configuration.target()
+        if target is not None and target.exitpoints != configuration.exitpoints:
+            self._exitpoints_changing = configuration.union("exitpoint")
+            self._exitpoints_changed_at = None
+        elif self._exitpoints_changing and self._exitpoints_changed_at is None:
+            self._exitpoints_changed_at = self._current.next_sequence
+
+    def confirmed_elsewhere(self, confirmed: list[Batch], exitpoint: str) -> list[Send]:
+        """While publishers move from one exit point to another: tells the others what they need not wait for."""
+        if not self._exitpoints_changing:
+            return []
+        if self._exitpoints_changed_at is not None and self._current.watermark >= self._exitpoints_changed_at:
+            self._exitpoints_changing = []  # whatever is under way now was sent behind the cut
+            return []
+        sequences: dict[str, list[int]] = {}
+        for batch in confirmed:
+            if batch.following:
+                sequences.setdefault(batch.origin, []).append(batch.sequence)
+        epoch = 0 if self._selector is None else self._selector.epoch
+        messages = [ConfirmedElsewhere(epoch, origin, numbers) for origin, numbers in sequences.items()]
+        return [Send(other, messages) for other in self._exitpoints_changing if other != exitpoint] if messages else []
 
     def has_room(self, publications: int, size: int) -> bool:
         """A batch larger than the whole window may enter when the window is empty."""

@@ -86,8 +86,9 @@ class Publishing:
         metrics.PUBLICATIONS_ACCEPTED.inc(len(ids))
         return ids
 
-    def on_confirmed(self, message: Confirmed) -> None:
+    def on_confirmed(self, message: Confirmed, exitpoint: str) -> None:
         forgotten = self._core.on_confirmed(message)
+        self._perform(self._core.confirmed_elsewhere(forgotten, exitpoint))
         if forgotten:
             metrics.CONFIRM_SECONDS.observe(max(0.0, time.time() - forgotten[0].accepted_s))
             self._log.forget(forgotten)

@@ -19,9 +19,8 @@ _QUESTIONS_MAX = 50_000
 
 
 class _Question(msgspec.Struct, eq=False):
-    answers: dict[str, Any]  # by matcher, so that a repeated answer counts once
-    expected: int
-    answered: asyncio.Future[None]
+    answers: dict[int, dict[str, Any]]  # by epoch and matcher, so that a repeated answer counts once
+    answered: asyncio.Future[list[Any]]
 
 
 class Questions:
@@ -33,10 +32,10 @@ class Questions:
         self._last_ref = 0
 
     def on_configuration(self, configuration: Configuration) -> None:
-        self._selector = BroadcastSelector(configuration)
+        self._selector = BroadcastSelector(configuration.in_force())
 
-    async def ask(self, key: int, make: Callable[[int, int], Any], *, everywhere: bool = False) -> list[Any]:
-        """Sends what `make` makes of epoch and ref until the matcher concerned, or all of them, have answered.
+    async def ask(self, key: int, make: Callable[[int, int], Any]) -> list[Any]:
+        """Sends what `make` makes of epoch and ref until all matchers have answered that the access point asked.
 
         `key` chooses the access point: questions about one subscription keep their order.
         """
@@ -46,31 +45,30 @@ class Questions:
         deadline = loop.time() + self._timeout_s
         self._last_ref += 1
         ref = self._last_ref
-        question = self._open[ref] = _Question({}, 1, loop.create_future())
+        question = self._open[ref] = _Question({}, loop.create_future())
         try:
             while True:
                 selector = self._selector
                 if selector is not None:
-                    question.expected = len(selector.matchers) if everywhere else 1
                     self._perform([Send(selector.accesspoint_of(key), [make(selector.epoch, ref)])])
                 left_s = deadline - loop.time()
                 if left_s <= 0:
                     raise problems.unavailable("the matchers did not answer in time (api.request_timeout_s)")
                 done, _ = await asyncio.wait([question.answered], timeout=min(_ASK_AGAIN_S, left_s))
                 if done:
-                    question.answered.result()
-                    return list(question.answers.values())
+                    return question.answered.result()
         finally:
             del self._open[ref]
 
-    def on_answer(self, ref: int, matcher: str, answer: Any) -> None:
-        """`matcher` may be empty where only one answers."""
+    def on_answer(self, ref: int, matcher: str, answer: Any, asked: int = 1) -> None:
+        """`matcher` may be empty where only one is asked. Answers of two epochs never make a whole together."""
         question = self._open.get(ref)
         if question is None:
             return
-        question.answers[matcher] = answer
-        if len(question.answers) >= question.expected and not question.answered.done():
-            question.answered.set_result(None)
+        answers = question.answers.setdefault(answer.epoch, {})
+        answers[matcher] = answer
+        if len(answers) >= asked and not question.answered.done():
+            question.answered.set_result(list(answers.values()))
 
     def close(self) -> None:
         for question in self._open.values():

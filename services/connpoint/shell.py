@@ -77,10 +77,10 @@ class ConnPoint(Slice):
 
     def targets(self) -> list[str]:
         configuration = self.configuration()
-        return [] if configuration is None else list(configuration.accesspoints)
+        return [] if configuration is None else configuration.union("accesspoint")
 
     def on_configured(self, configuration: Configuration) -> None:
-        self._ingress.on_configuration(configuration, time.time())
+        self._ingress.on_configuration(configuration)
         self._questions.on_configuration(configuration)
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
@@ -120,6 +120,7 @@ class ConnPoint(Slice):
         configuration = self.configuration()
         if configuration is None:
             return [*reasons, "no configuration yet"]
+        configuration = configuration.in_force()
         reasons += [f"no link to {name}" for name in configuration.accesspoints if not self.links.is_linked(name)]
         reasons += [f"no link from {name}" for name in configuration.exitpoints if name not in self._exitpoints_linked]
         if not self._restored:
@@ -137,7 +138,7 @@ class ConnPoint(Slice):
         for message in run:
             match message:
                 case messages.Confirmed():
-                    self._publishing.on_confirmed(message)
+                    self._publishing.on_confirmed(message, peer.name)
                 case messages.SubscriptionStored():
                     self._subscribing.on_subscription_stored(message)
                 case messages.SubscriptionRemoved():

@@ -101,7 +101,7 @@ class Subscribing:
         after = ""
         while True:
             question = self._find(subscriber, home, after)
-            answers: list[SubscriptionsFound] = await self._questions.ask(hash64(subscriber), question, everywhere=True)
+            answers: list[SubscriptionsFound] = await self._questions.ask(hash64(subscriber), question)
             cursors = [answer.cursor for answer in answers if answer.cursor]
             after = min(cursors, default="")
             # Beyond the smallest cursor some matcher may still have records in between.
@@ -163,7 +163,7 @@ class Subscribing:
         self._questions.on_answer(message.ref, "", message)
 
     def on_subscriptions_found(self, message: SubscriptionsFound) -> None:
-        self._questions.on_answer(message.ref, message.matcher, message)
+        self._questions.on_answer(message.ref, message.matcher, message, message.asked)
 
     def on_subscription_gone(self, message: SubscriptionGone) -> None:
         self._unroute(message.id)

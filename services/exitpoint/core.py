@@ -17,8 +17,9 @@ from typing import Literal
 
 import msgspec
 
-from braid.messages import Confirmed, Hop, Match, Notifications, Partial, Received, Send
+from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Match, Notifications, Partial, Received, Send
 from braid.seen import SeenSequences
+from services.exitpoint.scaling import ExitPointScaling
 
 
 class Gather(msgspec.Struct):
@@ -56,6 +57,7 @@ class ExitPointCore:
         self._gather_s_max = gather_s_max
         self._origins: dict[str, Origin] = {}
         self._connpoints: dict[str, int] = {}  # registered connection points and their incarnation
+        self.scaling = ExitPointScaling(name)
         self.gathers = 0
         self.dropped = 0
         self.undeliverable = 0
@@ -73,6 +75,7 @@ class ExitPointCore:
             origin.heard_s = now_s
             if partial.watermark > origin.done.watermark:
                 self._advance(origin, partial.watermark)
+            self.scaling.check(partial)
             self._on_partial(origin, partial, now_s, arrived_ns)
         return self._effects()
 
@@ -123,6 +126,22 @@ class ExitPointCore:
                     gather.awaiting.discard(connpoint)
                     if not gather.awaiting:
                         self._finish(origin, sequence, gather)
+        return self._effects()
+
+    def on_confirmed_elsewhere(self, batch: list[ConfirmedElsewhere]) -> list[Send]:
+        """Its publisher came here from another exit point, which is done with these."""
+        for message in batch:
+            origin = self._origins.get(message.origin)
+            if origin is None:
+                continue  # nothing of it waits here
+            for done in message.sequences:
+                origin.done.add(done)
+                gather = origin.gathers.get(done)
+                if gather is not None and gather.state != "released":
+                    del origin.gathers[done]
+                    self.gathers -= 1
+                for sequence, waiting in self._successors(origin, done):
+                    self._release(origin, sequence, waiting)
         return self._effects()
 
     # Connection points come and go

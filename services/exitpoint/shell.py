@@ -8,7 +8,7 @@ from braid.codec import Hello
 from braid.config import Settings
 from braid.messages import AnyMessage
 from braid.slice import ProbedSlice
-from braid.topology import Registration
+from braid.topology import Configuration, Registration
 from services.exitpoint.core import ExitPointCore
 
 
@@ -31,6 +31,9 @@ class ExitPoint(ProbedSlice):
         connpoints = {name: r.incarnation for name, r in slices.items() if r.layer == "connpoint"}
         self.perform(self._core.on_connpoints(connpoints))
 
+    def on_configured(self, configuration: Configuration) -> None:
+        self.perform(self._core.scaling.on_configuration(configuration))
+
     def on_peer_up(self, peer: Hello) -> None:
         if peer.layer == "connpoint":
             self.perform(self._core.on_connpoint_up(peer.name, peer.incarnation))
@@ -40,11 +43,18 @@ class ExitPoint(ProbedSlice):
             self.perform(self._core.on_partials(run, time.time(), time.time_ns()))
         elif kind is messages.Received:
             self.perform(self._core.on_received(peer.name, run))
+        elif kind is messages.ConfirmedElsewhere:
+            self.perform(self._core.on_confirmed_elsewhere(run))
+        elif kind is messages.ChangeMatcherOnExitPoint:
+            for message in run:
+                self.perform(self._core.scaling.on_change_matcher_on_exit_point(peer.name, message))
         else:
             self.reject(peer, kind)
 
     def on_tick(self, now_s: float) -> None:
         self.perform(self._core.on_tick(now_s))
+        self.perform(self._core.scaling.on_tick(self._core.gathers))
+        metrics.ORDER_VIOLATIONS.labels(self.layer).set(self._core.scaling.violations)
         metrics.GATHERS.set(self._core.gathers)
         metrics.UNDELIVERABLE.set(self._core.undeliverable)
         metrics.GATHERS_DROPPED.set(self._core.dropped)

@@ -1,18 +1,18 @@
 """The matcher: keeps its share of the subscriptions and answers every match request with one partial.
 
-Invariants: every match request of the epoch in force is answered, with an empty partial when nothing matches, because
-the exit point counts partials; a subscription is in the index before its `Store` effect is returned, so whatever is
-published after the acknowledgement finds it.
+Invariants: every match request of an epoch that is answered here gets a partial, an empty one when nothing matches,
+because the exit point counts partials; a subscription is in the index before its `Store` effect is returned, so
+whatever is published after the acknowledgement finds it. During a scaling two epochs are answered, each with the
+subscriptions that count in it (`shares.py`); what the matcher does for the scaling itself is in `scaling.py`.
 """
 
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
-from itertools import islice
+from itertools import groupby
 
 import msgspec
 
-from braid.matching.index import IndexFullError, MatchIndex
+from braid.matching.index import IndexFullError
 from braid.messages import (
     Explain,
     Explained,
@@ -30,70 +30,83 @@ from braid.messages import (
 from braid.selector import BroadcastSelector
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
-from services.matcher.endings import Endings
+from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Store
+from services.matcher.holdings import Hidden, Holdings
+from services.matcher.scaling import MatcherScaling
 
-_PAGE_BYTES_MAX = 1024 * 1024
 _ENDS_AT_ONCE = 200  # subscriptions that end in one tick; the others follow in the next
-_PAGE_LOOKS_MAX = 5_000  # a page must not hold up matching
-
-
-class Store(msgspec.Struct, frozen=True):
-    """Ordering duty: `then` is performed only when the record is written."""
-
-    record: SubscriptionRecord
-    then: Send
-
-
-class Erase(msgspec.Struct, frozen=True):
-    """Ordering duty: `then` is performed only when the record is erased."""
-
-    id: str
-    then: Send | None
-
-
-Effect = Send | Store | Erase
+_REFUSE_AT_ONCE = 500
+REQUESTS_KEPT_MAX = 20_000  # until every access point has passed the cut; what does not fit is sent again
 
 
 class MatcherCore:
     def __init__(self, name: str, clock_ns: Callable[[], int]) -> None:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
-        self._selector: BroadcastSelector | None = None
-        self._endings = Endings()
-        self._sorted_ids: list[str] | None = None  # made when a page is asked for, kept sorted from then on
-        self.index = MatchIndex()
+        self._holdings = Holdings()
+        self._foreign_expected = False
+        self._recovered = False  # what the store held has not been held against a configuration yet
+        self._answers: list[Answer] = []  # until every access point has passed the cut
+        self._requests: list[tuple[MatchRequest, int]] = []  # the same
+        self.index = self._holdings.index
+        self.scaling = MatcherScaling(name, self._holdings, self)
         self.stale = 0
         self.unreadable = 0
         self.refused = 0  # subscriptions that found the index full
 
-    def on_configuration(self, configuration: Configuration) -> None:
-        self._selector = BroadcastSelector(configuration)
+    # Configuration
 
-    def on_recovered(self, records: Iterable[SubscriptionRecord]) -> None:
-        """What the store held when the process started."""
-        known = list(records)
-        self.index.add_many(known)
-        for record in known:
-            self._endings.note(record)
-        self._sorted_ids = None
+    def on_configuration(self, configuration: Configuration) -> Effects:
+        return self.scaling.on_configuration(configuration)
 
-    def on_match_requests(self, batch: list[MatchRequest], now_s: float, arrived_ns: int) -> list[Send]:
-        selector = self._selector
-        if selector is None:
-            self.stale += len(batch)
-            return []
-        epoch = selector.epoch
+    def on_recovered(self, records: Iterable[SubscriptionRecord], foreign_expected: bool = False) -> None:
+        """What the store held when the process started, and whether some of it may belong to others."""
+        self._holdings.recover(records)
+        self._foreign_expected, self._recovered = foreign_expected, True
+
+    def on_continue(self) -> Effects:
+        """Goes on with what was put off so that messages had their turn."""
+        effects = self.scaling.on_continue()
+        if self._holdings.shares.refuse_left:
+            effects.append(Erase(self._holdings.remove_refuse(_REFUSE_AT_ONCE), None))
+            if self._holdings.shares.refuse_left:
+                return [*effects, Continue()]
+        if self._foreign_expected and self.scaling.change is None:
+            self._foreign_expected = False
+            effects.append(ExpectForeign(False))
+        return effects
+
+    # Publications
+
+    def on_match_requests(self, batch: list[MatchRequest], now_s: float, arrived_ns: int) -> Effects:
+        effects: Effects = []
+        for epoch, group in groupby(batch, lambda request: request.epoch):
+            requests = list(group)
+            selector = self.scaling.selector_of(epoch)
+            if selector is None:
+                self.stale += len(requests)
+            elif self.scaling.must_wait_for_cut(epoch):
+                room = REQUESTS_KEPT_MAX - len(self._requests)
+                self._requests += [(request, arrived_ns) for request in requests[:room]]
+            else:
+                effects += self._match(selector, requests, now_s, arrived_ns)
+        return effects
+
+    def _match(
+        self, selector: BroadcastSelector, requests: list[MatchRequest], now_s: float, arrived_ns: int
+    ) -> list[Send]:
         exitpoints, fan = selector.exitpoints, len(selector.exitpoints)
-        current = [request for request in batch if request.epoch == epoch]
-        self.stale += len(batch) - len(current)
-        matches = self.index.match([content for request in current for content in request.contents], now_s)
+        matches = self.index.match([content for request in requests for content in request.contents], now_s)
         self.unreadable += matches.unreadable
+        hidden = self._hidden(selector.epoch)
+        if hidden:
+            matches = matches.without(hidden)
         partials: dict[str, list[Partial]] = {}
         first = 0
-        for request in current:
+        for request in requests:
             last = first + len(request.contents)
             partial = Partial(
-                epoch,
+                request.epoch,
                 request.origin,
                 request.sequence,
                 request.previous,
@@ -108,107 +121,120 @@ class MatcherCore:
             first = last
         return [Send(exitpoint, messages) for exitpoint, messages in partials.items()]
 
-    def on_subscribe(self, message: Subscribe) -> list[Effect]:
+    # Subscriptions
+
+    def on_subscribe(self, accesspoint: str, message: Subscribe) -> Effects:
+        """One of the old epoch that comes behind `StartScale` says that the scaling was given up: we hear it late."""
         if not self._is_current(message.epoch):
             return []
         record = message.record
-        before = self.index.get(record.id)
+        hidden = self._hidden(message.epoch)
+        before = self._holdings.get(record.id, hidden)
         try:
-            self.index.add(record)
+            self._holdings.put(record)
         except (IndexFullError, ValueError):
             # Full, or what no connection point of this version would have accepted.
             self.refused += 1  # not answered, so the connection point asks again and in the end says 503
             return []
-        self._endings.note(record)
-        if before is None and self._sorted_ids is not None:
-            insort(self._sorted_ids, record.id)
         answer = SubscriptionStored(message.epoch, message.ref, message.connpoint, record.id)
-        effects: list[Effect] = [Store(record, Send(message.connpoint, [answer]))]
+        effects: Effects = [Store(record, Answer(accesspoint, answer))]
         if before is not None and before.home != record.home:
-            effects.append(self._gone(before, message.epoch))
+            effects.append(Send(accesspoint, [_gone(before, message.epoch)]))
         return effects
 
-    def on_unsubscribe(self, message: Unsubscribe) -> list[Effect]:
+    def on_unsubscribe(self, accesspoint: str, message: Unsubscribe) -> Effects:
         if not self._is_current(message.epoch):
             return []
-        removed = self.index.remove(message.id)
-        self._endings.forget(message.id)
-        if removed is not None:
-            self._forget_sorted(message.id)
+        removed = self._holdings.remove(message.id, self._hidden(message.epoch))
         answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, removed is not None)
-        effects: list[Effect] = [Erase(message.id, Send(message.connpoint, [answer]))]
-        if removed is not None and removed.home != message.connpoint:
-            effects.append(self._gone(removed, message.epoch))
+        effects: Effects = [Erase([message.id], Answer(accesspoint, answer))]
+        if removed is not None:
+            self._holdings.shares.discard(message.id)
+            if removed.home != message.connpoint:
+                effects.append(Send(accesspoint, [_gone(removed, message.epoch)]))
         return effects
 
-    def on_find_subscriptions(self, message: FindSubscriptions) -> list[Effect]:
+    def on_written(self, answer: Answer) -> list[Send]:
+        """What it answers is on disk. Behind the cut, answers wait until no publication can pass before it."""
+        if self.scaling.must_wait_for_cut(answer.message.epoch):
+            self._answers.append(answer)
+            return []
+        return [Send(answer.accesspoint, [answer.message])]
+
+    def on_find_subscriptions(self, accesspoint: str, message: FindSubscriptions) -> Effects:
         if not self._is_current(message.epoch):
             return []
-        records, cursor = self._page(message)
-        answer = SubscriptionsFound(message.epoch, message.ref, message.connpoint, self._name, records, cursor)
-        return [Send(message.connpoint, [answer])]
+        records, cursor = self._holdings.page(message, self._hidden(message.epoch))
+        answer = SubscriptionsFound(
+            message.epoch, message.ref, message.connpoint, self._name, records, cursor, message.asked
+        )
+        return [Send(accesspoint, [answer])]
 
-    def on_explain(self, message: Explain, now_s: float) -> list[Effect]:
+    def on_explain(self, accesspoint: str, message: Explain, now_s: float) -> Effects:
         """Nothing is published, so the index does not remember this content as the previous one of its topic."""
         if not self._is_current(message.epoch):
             return []
         ids: list[str] = []
         explanation = b""
-        explained = self.index.explain(message.content, now_s, message.id)
+        hidden = self._hidden(message.epoch)
+        own = message.id if self._holdings.get(message.id, hidden) is not None else ""
+        explained = self.index.explain(message.content, now_s, own)
         if explained is None:
             self.unreadable += 1  # answered nevertheless: the connection point waits for all matchers
         else:
-            ids = explained.ids
+            ids = [id for id in explained.ids if not any(id in others for others in hidden)]
             if explained.explanation is not None:
                 explanation = msgspec.json.encode(explained.explanation)
         found = nsmallest(message.limit, ids)
-        answer = Explained(message.epoch, message.ref, message.connpoint, self._name, found, len(ids), explanation)
-        return [Send(message.connpoint, [answer])]
+        answer = Explained(
+            message.epoch, message.ref, message.connpoint, self._name, found, len(ids), explanation, message.asked
+        )
+        return [Send(accesspoint, [answer])]
 
-    def on_tick(self, now_s: float) -> list[Effect]:
+    def on_tick(self, now_s: float) -> Effects:
         """Subscriptions whose window has passed are forgotten."""
-        if self._selector is None:
+        accesspoint, epoch = self.scaling.any_accesspoint()
+        if not accesspoint:
             return []
-        effects: list[Effect] = []
-        for id in islice(self._endings.passed(now_s), _ENDS_AT_ONCE):
-            record = self.index.remove(id)
-            assert record is not None, "what was removed has no end any more"
-            self._forget_sorted(id)
-            effects += [Erase(id, None), self._gone(record, self._selector.epoch)]
+        effects: Effects = []
+        for record in self._holdings.passed(now_s, _ENDS_AT_ONCE):
+            self._holdings.shares.discard(record.id)
+            effects += [Erase([record.id], None), Send(accesspoint, [_gone(record, epoch)])]
         return effects
 
-    def _forget_sorted(self, id: str) -> None:
-        if self._sorted_ids is not None:
-            del self._sorted_ids[bisect_left(self._sorted_ids, id)]
+    # What the scaling asks for
 
-    def _gone(self, record: SubscriptionRecord, epoch: int) -> Send:
-        return Send(record.home, [SubscriptionGone(epoch, record.home, record.id)])
+    def on_cut(self) -> Effects:
+        """Every access point has passed it: what waited for that goes on."""
+        answers, self._answers = self._answers, []
+        requests, self._requests = self._requests, []
+        effects: Effects = [Send(answer.accesspoint, [answer.message]) for answer in answers]
+        for request, arrived_ns in requests:
+            effects += self.on_match_requests([request], arrived_ns / 1e9, arrived_ns)
+        return effects
 
-    def _page(self, asked: FindSubscriptions) -> tuple[list[SubscriptionRecord], str]:
-        """Records in the order of their ids, and where to go on; looks at a bounded number of them."""
-        if asked.id:
-            record = self.index.get(asked.id)
-            return ([] if record is None else [record]), ""
-        if asked.subscriber:
-            ids = sorted(self.index.ids_of(asked.subscriber))
-        else:
-            if self._sorted_ids is None:
-                self._sorted_ids = sorted(self.index.ids())
-            ids = self._sorted_ids
-        found: list[SubscriptionRecord] = []
-        size = 0
-        start = bisect_right(ids, asked.after)
-        for id in islice(ids, start, start + _PAGE_LOOKS_MAX):
-            record = self.index.get(id)
-            if record is not None and (not asked.home or record.home == asked.home):
-                found.append(record)
-                size += len(record.filter) + 200
-                if len(found) >= asked.limit or size > _PAGE_BYTES_MAX:
-                    return found, id
-        return found, ids[start + _PAGE_LOOKS_MAX - 1] if start + _PAGE_LOOKS_MAX < len(ids) else ""
+    def on_settled(self, selector: BroadcastSelector) -> Effects:
+        """One epoch is left. The first time after a start, the store may hold what a scaling before it moved away."""
+        if self._recovered and self._foreign_expected:
+            self._holdings.throw_out_foreign(self._name, selector)
+        self._recovered = False
+        return [Continue()] if self._foreign_expected or self._holdings.shares.refuse_left else []
+
+    def on_begun(self) -> Effects:
+        self._foreign_expected = True
+        return [ExpectForeign(True)]
+
+    # Details
+
+    def _hidden(self, epoch: int) -> Hidden:
+        return self._holdings.shares.hidden(new_epoch=self.scaling.is_new(epoch))
 
     def _is_current(self, epoch: int) -> bool:
-        if self._selector is None or self._selector.epoch != epoch:
+        if self.scaling.selector_of(epoch) is None:
             self.stale += 1
             return False
         return True
+
+
+def _gone(record: SubscriptionRecord, epoch: int) -> SubscriptionGone:
+    return SubscriptionGone(epoch, record.home, record.id)

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,14 +13,17 @@ from braid.config import Settings
 from braid.matching.compiled import is_complete
 from braid.matching.warm import warm
 from braid.messages import AnyMessage, Send
+from braid.scaling import ReportStep
 from braid.slice import ProbedSlice
 from braid.topology import Configuration
-from services.matcher.core import Effect, Erase, MatcherCore, Store
+from services.matcher.core import MatcherCore
+from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Store, StoreState
 from services.matcher.store import SubscriptionStore
 
 log = structlog.get_logger()
 
 _EXPIRE_EVERY_S = 1.0
+_PAUSE_S = 0.001  # between parts of long work; messages have their turn
 _QUEUED_WRITES_MAX = 50_000  # a subscription beyond it is dropped; its connection point asks again
 
 
@@ -33,6 +35,7 @@ class Matcher(ProbedSlice):
         self._core: MatcherCore  # made when the engine is compiled
         self._store = SubscriptionStore(self.directory / "subscriptions", settings.matching)
         self._expire_at_s = 0.0
+        self._continuing = False
 
     async def open(self) -> None:
         if not is_complete():
@@ -40,8 +43,8 @@ class Matcher(ProbedSlice):
         await asyncio.to_thread(warm)
         self._core = MatcherCore(self.name, time.time_ns)
         started = time.perf_counter()
-        records = await self._store.open()
-        self._core.on_recovered(records)
+        records, foreign_expected = await self._store.open()
+        self._core.on_recovered(records, foreign_expected)
         log.info("recovered", subscriptions=len(records), seconds=round(time.perf_counter() - started, 3))
 
     async def close(self) -> None:
@@ -49,65 +52,102 @@ class Matcher(ProbedSlice):
         await self._store.close()
 
     def targets(self) -> list[str]:
+        """The exit points; and during a scaling the matchers that get a share of what this one has."""
         configuration = self.configuration()
-        return [] if configuration is None else list(configuration.exitpoints)
+        if configuration is None:
+            return []
+        change = configuration.change
+        receivers = () if change is None or self.name not in configuration.matchers else change.to.matchers
+        return [*configuration.union("exitpoint"), *(name for name in receivers if name != self.name)]
 
     def on_configured(self, configuration: Configuration) -> None:
-        self._core.on_configuration(configuration)
+        self._perform_all(self._core.on_configuration(configuration))
+
+    def on_peer_up(self, peer: Hello) -> None:
+        self._perform_all(self._core.scaling.on_peer_up(peer.name))
 
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         if kind is messages.MatchRequest:
-            self.perform(self._core.on_match_requests(run, time.time(), time.time_ns()))
+            self._perform_all(self._core.on_match_requests(run, time.time(), time.time_ns()))
             return
-        if self._store.queued > _QUEUED_WRITES_MAX:
+        if self._store.queued > _QUEUED_WRITES_MAX and kind in (messages.Subscribe, messages.Unsubscribe):
             metrics.MESSAGES_DROPPED.labels(self.layer, "store is behind").inc(len(run))
             return
+        core, scaling, sender = self._core, self._core.scaling, peer.name
         for message in run:
             match message:
                 case messages.Subscribe():
-                    effects = self._core.on_subscribe(message)
+                    effects = core.on_subscribe(sender, message)
                 case messages.Unsubscribe():
-                    effects = self._core.on_unsubscribe(message)
+                    effects = core.on_unsubscribe(sender, message)
                 case messages.FindSubscriptions():
-                    effects = self._core.on_find_subscriptions(message)
+                    effects = core.on_find_subscriptions(sender, message)
                 case messages.Explain():
-                    effects = self._core.on_explain(message, time.time())
+                    effects = core.on_explain(sender, message, time.time())
+                case messages.StartScale():
+                    effects = scaling.on_start_scale(sender, message.epoch)
+                case messages.AddMatcherState():
+                    effects = scaling.on_add_matcher_state(sender, message)
+                case messages.MatcherStateStored():
+                    effects = scaling.on_matcher_state_stored(sender, message)
+                case messages.ChangeMatcherOnExitPoint():
+                    effects = scaling.on_change_matcher_on_exit_point(sender, message)
+                case messages.ExitPointScaling():
+                    effects = scaling.on_exit_point_scaling(sender, message.epoch)
+                case messages.ChangeMatcher():
+                    effects = scaling.on_change_matcher(sender, message.epoch)
+                case messages.ScaleEnd():
+                    effects = scaling.on_scale_end(sender, message.epoch)
                 case _:
                     self.reject(peer, kind)
                     return
-            self._perform_effects(effects, peer.name)
+            self._perform_all(effects)
 
-    def _perform_effects(self, effects: list[Effect], accesspoint: str) -> None:
-        """Answers go back the way the question came, through the access point."""
+    def _perform_all(self, effects: Effects) -> None:
         for effect in effects:
             match effect:
-                case Send():
-                    self.links.send(accesspoint, effect.messages)
-                case Store(record, then):
-                    self._store.put(record, self._answer_when_done(accesspoint, then))
-                case Erase(id, then):
-                    self._store.erase(id, None if then is None else self._answer_when_done(accesspoint, then))
+                case Send() | ReportStep():
+                    self.perform([effect])
+                case Store(record, answer):
+                    self._store.put(record, partial(self._on_written, answer))
+                case Erase(ids, answer):
+                    self._store.erase(ids, None if answer is None else partial(self._on_written, answer))
+                case StoreState(records):
+                    self._store.put_all(records, partial(self._on_state_stored, effect))
+                case ExpectForeign(expected):
+                    self._store.expect_foreign(expected)
+                case Continue():
+                    self._continue_soon()
 
-    def _any_accesspoint(self) -> str:
-        """For what nobody asked: any access point reaches every connection point."""
-        configuration = self.configuration()
-        return "" if configuration is None else configuration.accesspoints[0]
-
-    def _answer_when_done(self, accesspoint: str, then: Send) -> Callable[[Exception | None], None]:
-        return partial(self._answer, accesspoint, then)
-
-    def _answer(self, accesspoint: str, then: Send, failure: Exception | None) -> None:
+    def _on_written(self, answer: Answer, failure: Exception | None) -> None:
         if failure is None:
-            self.links.send(accesspoint, then.messages)
+            self.perform(self._core.on_written(answer))
+
+    def _on_state_stored(self, stored: StoreState, failure: Exception | None) -> None:
+        """A chunk that cannot be written is never acknowledged, and the scaling is given up in the end."""
+        if failure is None:
+            self._perform_all(self._core.scaling.on_state_stored(stored))
+
+    def _continue_soon(self) -> None:
+        """Behind whatever has arrived meanwhile."""
+        if not self._continuing:
+            self._continuing = True
+            asyncio.get_running_loop().call_later(_PAUSE_S, self._continue)
+
+    def _continue(self) -> None:
+        self._continuing = False
+        self._perform_all(self._core.on_continue())
 
     def on_tick(self, now_s: float) -> None:
         if now_s >= self._expire_at_s:
             self._expire_at_s = now_s + _EXPIRE_EVERY_S
-            self._perform_effects(self._core.on_tick(now_s), self._any_accesspoint())
+            self._perform_all(self._core.on_tick(now_s))
         self._store.flush()
         metrics.STALE.labels(self.layer).set(self._core.stale)
         metrics.UNREADABLE.set(self._core.unreadable)
         metrics.SUBSCRIPTIONS_REFUSED.set(self._core.refused)
+        metrics.ORDER_VIOLATIONS.labels(self.layer).set(self._core.scaling.violations)
+        self.show_progress(self._core.scaling.progress())
         self._show(self._core.index.statistics())
 
     def _show(self, statistics: dict[str, int]) -> None:

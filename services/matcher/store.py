@@ -1,4 +1,8 @@
-"""The subscriptions of one matcher on disk: `s/<id>` -> msgpack of the record."""
+"""The subscriptions of one matcher on disk: `s/<id>` -> msgpack of the record.
+
+`foreign` stands there while subscriptions of other matchers may be among them: from the moment a scaling begins until
+the last one that moved away is erased.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +14,7 @@ from braid.leveldb import GroupCommit
 from braid.subscription import SubscriptionRecord
 
 _PREFIX = b"s/"
+_FOREIGN = b"foreign"
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SubscriptionRecord).decode
 
@@ -18,15 +23,30 @@ class SubscriptionStore:
     def __init__(self, path: Path, settings: Matching) -> None:
         self._database = GroupCommit(path, settings.fsync, settings.fsync_interval_s)
 
-    async def open(self) -> list[SubscriptionRecord]:
+    async def open(self) -> tuple[list[SubscriptionRecord], bool]:
+        """All records, and whether some of them may belong to others."""
         await self._database.open()
-        return [_decode(value) for _, value in await self._database.read_all(_PREFIX)]
+        records = [_decode(value) for _, value in await self._database.read_all(_PREFIX)]
+        return records, await self._database.has(_FOREIGN)
 
     def put(self, record: SubscriptionRecord, done: Callable[[Exception | None], None]) -> None:
         self._database.put(_PREFIX + record.id.encode(), _encode(record), done)
 
-    def erase(self, id: str, done: Callable[[Exception | None], None] | None) -> None:
-        self._database.delete(_PREFIX + id.encode(), done)
+    def put_all(self, records: list[SubscriptionRecord], done: Callable[[Exception | None], None]) -> None:
+        self._database.put_all([(_PREFIX + record.id.encode(), _encode(record)) for record in records], done)
+
+    def erase(self, ids: list[str], done: Callable[[Exception | None], None] | None) -> None:
+        """`done` is told when all are erased."""
+        for id in ids[:-1]:
+            self._database.delete(_PREFIX + id.encode())
+        if ids:
+            self._database.delete(_PREFIX + ids[-1].encode(), done)
+
+    def expect_foreign(self, expected: bool) -> None:
+        if expected:
+            self._database.put_all([(_FOREIGN, b"")], lambda _failure: None)
+        else:
+            self._database.delete(_FOREIGN)
 
     def flush(self) -> None:
         self._database.flush()

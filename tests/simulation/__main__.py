@@ -3,11 +3,20 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable
 
 from tests.simulation.cluster import Simulation
 from tests.simulation.rough import ForgettingSimulation, RoughSimulation
+from tests.simulation.scaling import CrashingScalingSimulation, RoughScalingSimulation, ScalingSimulation
 
-KINDS = {"ordinary": Simulation, "rough": RoughSimulation, "forgetting": ForgettingSimulation}
+KINDS: dict[str, Callable[[int], Simulation]] = {
+    "ordinary": Simulation,
+    "rough": RoughSimulation,
+    "forgetting": ForgettingSimulation,
+    "scaling": ScalingSimulation,
+    "rough-scaling": RoughScalingSimulation,
+    "crashing-scaling": CrashingScalingSimulation,
+}
 
 
 def main() -> None:

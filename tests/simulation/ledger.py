@@ -16,6 +16,8 @@ class SubscriptionEntry(msgspec.Struct):
     sensor: int
     acknowledged_s: float | None
     broken_s: float | None = None  # when its connection point crashed, if it did
+    ending: bool = False  # somebody asked to end it
+    ended: bool = False  # and was told that it is
 
 
 class Ledger:
@@ -32,6 +34,12 @@ class Ledger:
     def on_subscribed(self, id: str) -> None:
         self.subscriptions[id].acknowledged_s = self.clock()
 
+    def on_unsubscribing(self, id: str) -> None:
+        self.subscriptions[id].ending = True
+
+    def on_unsubscribed(self, id: str) -> None:
+        self.subscriptions[id].ended = True
+
     def on_delivered(self, subscriber: str, id: str) -> None:
         self.delivered.setdefault(subscriber, []).append(id)
 
@@ -45,7 +53,7 @@ def lost(ledger: Ledger) -> list[str]:
     """Acknowledged publications that a connected subscriber with an earlier acknowledged subscription did not get."""
     missing = []
     for entry in ledger.subscriptions.values():
-        if entry.acknowledged_s is None or entry.broken_s is not None:
+        if entry.acknowledged_s is None or entry.broken_s is not None or entry.ending:
             continue
         got = set(ledger.delivered.get(entry.subscriber, ()))
         missing += [

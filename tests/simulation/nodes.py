@@ -1,5 +1,6 @@
 """The four layers under the simulator: the real cores, with disks that are dictionaries."""
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -9,31 +10,37 @@ from braid import messages
 from braid.config import Ingress
 from braid.content import Content, encode_content
 from braid.messages import Send
+from braid.scaling import Report, ReportStep
+from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
-from braid.topology import Configuration
+from braid.topology import Configuration, Registration
 from services.accesspoint.core import AccessPointCore
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.ingress import Batch, IngressCore
 from services.exitpoint.core import ExitPointCore
-from services.matcher.core import MatcherCore, Store
+from services.matcher.core import MatcherCore
+from services.matcher.effects import Continue, Erase, ExpectForeign, Store, StoreState
 from tests.simulation.network import Network, Node, Scheduler
+from tests.simulation.zookeeper import SimulatedZooKeeper, registration_of
 
 TICK_S = 0.1
 
 
 class SimulatedSlice(Node):
-    def __init__(self, name: str, scheduler: Scheduler, network: Network, configuration: Configuration) -> None:
+    def __init__(self, name: str, scheduler: Scheduler, network: Network, zookeeper: SimulatedZooKeeper) -> None:
         self.name = name
         self.layer = name.rpartition("-")[0]
         self.scheduler = scheduler
         self.network = network
-        self.configuration = configuration
+        self.zookeeper = zookeeper
+        self.session = False
 
     def start(self) -> None:
         self.incarnation += 1
         self.alive = True
         self.scheduler.note(f"{self.name} starts, incarnation {self.incarnation}")
         self.reset()
+        self.connect()
         incarnation = self.incarnation
 
         def tick() -> None:
@@ -43,14 +50,47 @@ class SimulatedSlice(Node):
 
         self.scheduler.at(TICK_S, tick)
 
-    def crash(self) -> None:
-        self.scheduler.note(f"{self.name} crashes")
-        self.alive = False
+    def connect(self) -> None:
+        """A slice knows who is there and what is in force before it registers itself."""
+        self.session = True
+        self.on_slices(self.zookeeper.slices)
+        self.on_configuration(self.zookeeper.configuration)
+        self.zookeeper.register(registration_of(self.name, self.incarnation))
+
+    def lose_session(self) -> None:
+        self.scheduler.note(f"{self.name} loses its session")
+        self.session = False
+        self.zookeeper.unregister(self.name)
         self.network.lose(self)
 
-    def perform(self, sends: list[Send]) -> None:
-        for send in sends:
-            self.network.send(self, send.to, send.messages)
+    def crash(self) -> None:
+        self.scheduler.note(f"{self.name} crashes")
+        self.alive = self.session = False
+        self.network.lose(self)
+
+    def is_connected(self) -> bool:
+        return self.alive and self.session
+
+    def perform(self, effects: Sequence[Any]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.network.send(self, effect.to, effect.messages)
+            else:
+                self._report(effect)
+
+    def _report(self, step: ReportStep) -> None:
+        """However long ZooKeeper is away."""
+        incarnation = self.incarnation
+
+        def report() -> None:
+            if not self.alive or self.incarnation != incarnation:
+                return
+            if self.session:
+                self.zookeeper.report(Report(step.change, step.step, self.name, incarnation, step.details))
+            else:
+                self.scheduler.at(0.2, report)
+
+        self.scheduler.at(self.scheduler.random.uniform(0, 0.01), report)
 
     def on_messages(self, sender: Node, batch: list[Any]) -> None:
         for kind, run in groupby(batch, type):
@@ -65,21 +105,31 @@ class SimulatedSlice(Node):
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         raise NotImplementedError
 
-    def on_registry(self, registry: dict[str, int]) -> None: ...
+    def on_slices(self, slices: dict[str, Registration]) -> None: ...
+    def on_configuration(self, configuration: Configuration) -> None: ...
     def on_tick(self) -> None: ...
 
 
 class SimulatedAccessPoint(SimulatedSlice):
     def reset(self) -> None:
         self.core = AccessPointCore(self.name, self.clock_ns)
-        self.core.on_configuration(self.configuration)
+
+    def on_configuration(self, configuration: Configuration) -> None:
+        self.perform(self.core.on_configuration(configuration, self.scheduler.now_s))
+
+    def on_peer_up(self, peer: Node) -> None:
+        if peer.layer == "matcher":
+            self.perform(self.core.on_matcher_up(peer.name))
 
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         if kind is messages.Publications:
-            self.perform(self.core.on_publications(run, 0))
+            self.perform(self.core.on_publications(run, self.scheduler.now_s, 0))
         elif kind is messages.Subscribe:
             for message in run:
-                self.perform(self.core.on_subscribe(message))
+                self.perform(self.core.on_subscribe(message, self.scheduler.now_s))
+        elif kind is messages.Unsubscribe:
+            for message in run:
+                self.perform(self.core.on_unsubscribe(message, self.scheduler.now_s))
         else:
             for message in run:
                 self.perform(self.core.on_answer(message))
@@ -89,39 +139,108 @@ class SimulatedMatcher(SimulatedSlice):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.disk: dict[str, SubscriptionRecord] = {}
+        self.foreign_expected = False
 
     def reset(self) -> None:
         self.core = MatcherCore(self.name, self.clock_ns)
-        self.core.on_recovered(self.disk.values())
-        self.core.on_configuration(self.configuration)
+        self.core.on_recovered(self.disk.values(), self.foreign_expected)
+        self._written_s = 0.0
+        self._continuing = False
+
+    def on_configuration(self, configuration: Configuration) -> None:
+        self.perform(self.core.on_configuration(configuration))
+
+    def on_peer_up(self, peer: Node) -> None:
+        self.perform(self.core.scaling.on_peer_up(peer.name))
 
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         if kind is messages.MatchRequest:
             self.perform(self.core.on_match_requests(run, self.scheduler.now_s, 0))
             return
+        core, scaling, name = self.core, self.core.scaling, sender.name
         for message in run:
-            for effect in self.core.on_subscribe(message):
-                assert isinstance(effect, Store)
-                self._write(sender.name, effect)
+            match message:
+                case messages.Subscribe():
+                    effects = core.on_subscribe(name, message)
+                case messages.Unsubscribe():
+                    effects = core.on_unsubscribe(name, message)
+                case messages.StartScale():
+                    effects = scaling.on_start_scale(name, message.epoch)
+                case messages.AddMatcherState():
+                    effects = scaling.on_add_matcher_state(name, message)
+                case messages.MatcherStateStored():
+                    effects = scaling.on_matcher_state_stored(name, message)
+                case messages.ChangeMatcherOnExitPoint():
+                    effects = scaling.on_change_matcher_on_exit_point(name, message)
+                case messages.ExitPointScaling():
+                    effects = scaling.on_exit_point_scaling(name, message.epoch)
+                case messages.ChangeMatcher():
+                    effects = scaling.on_change_matcher(name, message.epoch)
+                case messages.ScaleEnd():
+                    effects = scaling.on_scale_end(name, message.epoch)
+                case _:
+                    raise AssertionError(message)
+            self.perform(effects)
 
-    def _write(self, accesspoint: str, effect: Store) -> None:
+    def perform(self, effects: Sequence[Any]) -> None:
+        for effect in effects:
+            match effect:
+                case Store() | Erase() | StoreState() | ExpectForeign():
+                    self._write(effect)
+                case Continue():
+                    self._continue_soon()
+                case _:
+                    super().perform([effect])
+
+    def _continue_soon(self) -> None:
+        if self._continuing:
+            return
+        self._continuing = True
+        incarnation = self.incarnation
+
+        def go_on() -> None:
+            if self.alive and self.incarnation == incarnation:
+                self._continuing = False
+                self.perform(self.core.on_continue())
+
+        self.scheduler.at(self.scheduler.random.uniform(0, 0.02), go_on)
+
+    def _write(self, effect: Store | Erase | StoreState | ExpectForeign) -> None:
         incarnation = self.incarnation
 
         def written() -> None:
-            if self.alive and self.incarnation == incarnation:
-                self.disk[effect.record.id] = effect.record
-                self.network.send(self, accesspoint, effect.then.messages)
+            if not self.alive or self.incarnation != incarnation:
+                return
+            match effect:
+                case Store(record, answer):
+                    self.disk[record.id] = record
+                    self.perform(self.core.on_written(answer))
+                case Erase(ids, answer):
+                    for id in ids:
+                        self.disk.pop(id, None)
+                    if answer is not None:
+                        self.perform(self.core.on_written(answer))
+                case StoreState(records):
+                    self.disk.update({record.id: record for record in records})
+                    self.perform(self.core.scaling.on_state_stored(effect))
+                case ExpectForeign(expected):
+                    self.foreign_expected = expected
 
-        self.scheduler.at(self.scheduler.random.uniform(0, 0.02), written)
+        # One writer: in the order in which they were asked for.
+        self._written_s = max(self._written_s, self.scheduler.now_s + self.scheduler.random.uniform(0, 0.02))
+        self.scheduler.at(self._written_s - self.scheduler.now_s, written)
 
 
 class SimulatedExitPoint(SimulatedSlice):
     def reset(self) -> None:
         self.core = ExitPointCore(self.name, self.clock_ns, gathers_max=100_000, gather_s_max=60)
 
-    def on_registry(self, registry: dict[str, int]) -> None:
-        connpoints = {name: i for name, i in registry.items() if name.startswith("connpoint")}
+    def on_slices(self, slices: dict[str, Registration]) -> None:
+        connpoints = {name: r.incarnation for name, r in slices.items() if r.layer == "connpoint"}
         self.perform(self.core.on_connpoints(connpoints))
+
+    def on_configuration(self, configuration: Configuration) -> None:
+        self.perform(self.core.scaling.on_configuration(configuration))
 
     def on_peer_up(self, peer: Node) -> None:
         if peer.layer == "connpoint":
@@ -130,12 +249,18 @@ class SimulatedExitPoint(SimulatedSlice):
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         if kind is messages.Partial:
             self.perform(self.core.on_partials(run, self.scheduler.now_s, 0))
+        elif kind is messages.ConfirmedElsewhere:
+            self.perform(self.core.on_confirmed_elsewhere(run))
+        elif kind is messages.ChangeMatcherOnExitPoint:
+            for message in run:
+                self.perform(self.core.scaling.on_change_matcher_on_exit_point(sender.name, message))
         else:
             assert kind is messages.Received
             self.perform(self.core.on_received(sender.name, run))
 
     def on_tick(self) -> None:
         self.perform(self.core.on_tick(self.scheduler.now_s))
+        self.perform(self.core.scaling.on_tick(self.core.gathers))
 
 
 class SimulatedConnPoint(SimulatedSlice):
@@ -147,14 +272,14 @@ class SimulatedConnPoint(SimulatedSlice):
         self.ledger = ledger
         self.disk: dict[tuple[str, int], tuple[int, list[bytes]]] = {}
         self._logged_s = 0.0
+        self._refs = 0
 
     def reset(self) -> None:
         self.ingress = IngressCore(f"{self.name}.{self.incarnation:x}", self.settings)
         recovered = [(origin, sequence, *value) for (origin, sequence), value in sorted(self.disk.items())]
         self.ingress.on_recovered(recovered, self.scheduler.now_s)
-        self.ingress.on_configuration(self.configuration, self.scheduler.now_s)
         self.delivery = DeliveryCore(self.name, self.clock_ns)
-        self.questions: dict[int, messages.Subscribe] = {}
+        self.questions: dict[int, messages.Subscribe | messages.Unsubscribe] = {}
         self._path: dict[str, int] = {}
 
     def publish(self, publisher: int, ids: list[str], sensor: int) -> None:
@@ -180,26 +305,35 @@ class SimulatedConnPoint(SimulatedSlice):
         self.perform(self.ingress.on_logged(batch, self.scheduler.now_s, 0))
 
     def subscribe(self, record: SubscriptionRecord) -> None:
-        ref = len(self.ledger.subscriptions) + 1
         self.delivery.subscribers[record.id] = record.subscriber
-        message = messages.Subscribe(self.configuration.epoch, ref, self.name, record)
-        self.questions[ref] = message
+        ref = self._next_ref()
+        self.questions[ref] = messages.Subscribe(0, ref, self.name, record)
         self._ask(ref, self.incarnation)
 
+    def unsubscribe(self, id: str) -> None:
+        ref = self._next_ref()
+        self.questions[ref] = messages.Unsubscribe(0, ref, self.name, id)
+        self._ask(ref, self.incarnation)
+
+    def _next_ref(self) -> int:
+        self._refs += 1
+        return self._refs
+
     def _ask(self, ref: int, incarnation: int) -> None:
-        if self.alive and self.incarnation == incarnation and ref in self.questions:
-            self.perform(
-                [
-                    Send(
-                        self.configuration.accesspoints[ref % len(self.configuration.accesspoints)],
-                        [self.questions[ref]],
-                    )
-                ]
-            )
+        question = self.questions.get(ref)
+        if self.alive and self.incarnation == incarnation and question is not None:
+            # Questions about one subscription keep their order through one access point.
+            id = question.record.id if isinstance(question, messages.Subscribe) else question.id
+            accesspoints = self.zookeeper_configuration.in_force().accesspoints
+            self.perform([Send(accesspoints[hash64(id) % len(accesspoints)], [question])])
             self.scheduler.at(1.0, lambda: self._ask(ref, incarnation))
 
-    def on_registry(self, registry: dict[str, int]) -> None:
-        path = {name: i for name, i in registry.items() if not name.startswith("connpoint")}
+    def on_configuration(self, configuration: Configuration) -> None:
+        self.zookeeper_configuration = configuration
+        self.ingress.on_configuration(configuration)
+
+    def on_slices(self, slices: dict[str, Registration]) -> None:
+        path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
         if any(self._path.get(name, i) != i for name, i in path.items()):
             self.ingress.on_slice_returned(self.scheduler.now_s)
         self._path.update(path)
@@ -209,16 +343,27 @@ class SimulatedConnPoint(SimulatedSlice):
             payloads, receipts = self.delivery.on_notifications(sender.name, run, 0)
             for subscriber, own in payloads.items():
                 for payload in own:
-                    self.ledger.on_delivered(subscriber, msgspec.json.decode(payload)["publication"]["id"])
+                    notification = msgspec.json.decode(payload)
+                    for _ in notification["subscriptions"]:  # each subscriber has one
+                        self.ledger.on_delivered(subscriber, notification["publication"]["id"])
             self.perform(receipts)
         elif kind is messages.Confirmed:
             for message in run:
-                for batch in self.ingress.on_confirmed(message):
+                confirmed = self.ingress.on_confirmed(message)
+                for batch in confirmed:
                     del self.disk[batch.origin, batch.sequence]
+                self.perform(self.ingress.confirmed_elsewhere(confirmed, sender.name))
+        elif kind is messages.SubscriptionGone:
+            for message in run:
+                self.delivery.subscribers.pop(message.id, None)
         else:
             for message in run:
                 if self.questions.pop(message.ref, None) is not None:
-                    self.ledger.on_subscribed(message.id)
+                    if kind is messages.SubscriptionStored:
+                        self.ledger.on_subscribed(message.id)
+                    else:
+                        self.ledger.on_unsubscribed(message.id)
+                        self.delivery.subscribers.pop(message.id, None)
 
     def on_tick(self) -> None:
         self.perform(self.ingress.on_tick(self.scheduler.now_s))

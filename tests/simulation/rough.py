@@ -24,7 +24,7 @@ class ForgettingSimulation(Simulation):
         for _ in range(20):
             self.scheduler.at(self.random.uniform(0, TRAFFIC_S), lambda: self.network.break_any("exitpoint"))
         for number in range(100, 110):
-            self.scheduler.at(self.random.uniform(0, TRAFFIC_S), lambda number=number: self._subscribe(number))  # type: ignore[misc]
+            self._at(self.random.uniform(0, TRAFFIC_S), self._subscribe, number)
 
     def _victim(self) -> SimulatedSlice:
         return self.random.choice(self.exitpoints)

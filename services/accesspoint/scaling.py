@@ -1,0 +1,240 @@
+"""The access point's part in a scaling: what it keeps back, what it holds, and what it tells the matchers.
+
+States
+    serving    no scaling, or it is over here
+    buffering  subscriptions are kept back, publications flow under the old epoch (phase moving)
+    holding    both cuts are sent, publications wait for the exit points (phase changing)
+    flushed    everything flows under the new epoch; the scaling ends elsewhere
+
+Invariants: `StartScale` goes behind the last subscription of the old epoch; to each matcher
+`ChangeMatcherOnExitPoint` goes before `ChangeMatcher`, behind the last request of the old epoch and before anything of
+the new one; nothing that is kept back or held is forgotten before it is sent.
+"""
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from braid.machine import Machine, Transition, in_each
+from braid.messages import (
+    ChangeMatcher,
+    ChangeMatcherOnExitPoint,
+    ExitPointScaling,
+    Publications,
+    ScaleEnd,
+    Send,
+    StartScale,
+    Subscribe,
+    Unsubscribe,
+)
+from braid.phases import Changing, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
+from braid.scaling import ReportStep
+from braid.topology import Change, Configuration
+
+KEPT_BACK_MAX = 200_000  # calls; beyond it they are dropped, and their connection points ask again
+HELD_BYTES_MAX = 64 * 1024 * 1024  # beyond it batches are dropped, and their connection points send them again
+
+Call = Subscribe | Unsubscribe
+Effect = Send | ReportStep
+Effects = list[Effect]
+
+
+class State(enum.Enum):
+    SERVING = "serving"
+    BUFFERING = "buffering"
+    HOLDING = "holding"
+    FLUSHED = "flushed"
+
+
+class Buffers(msgspec.Struct):
+    """What waits, and since when; told to whoever watches the scaling."""
+
+    kept_back: dict[tuple[str, int], Call] = msgspec.field(default_factory=dict)  # by connection point and ref
+    held: list[tuple[Publications, int]] = msgspec.field(default_factory=list)  # with their arrival in nanoseconds
+    held_bytes: int = 0
+    kept_back_since_s: float | None = None
+    held_since_s: float | None = None
+    kept_back_s_max: float = 0.0
+    held_s_max: float = 0.0
+    dropped: int = 0  # beyond the bounds; connection points send and ask again
+
+    def keep_back(self, call: Call, now_s: float) -> None:
+        key = call.connpoint, call.ref  # asked again it is the same call
+        if len(self.kept_back) >= KEPT_BACK_MAX and key not in self.kept_back:
+            self.dropped += 1
+            return
+        if self.kept_back_since_s is None:
+            self.kept_back_since_s = now_s
+        self.kept_back[key] = call
+
+    def hold(self, batch: list[Publications], now_s: float, arrived_ns: int) -> None:
+        for message in batch:
+            size = sum(map(len, message.contents))
+            if self.held_bytes + size > HELD_BYTES_MAX:
+                self.dropped += 1
+                continue
+            if self.held_since_s is None:
+                self.held_since_s = now_s
+            self.held.append((message, arrived_ns))
+            self.held_bytes += size
+
+    def take_kept_back(self, now_s: float) -> list[Call]:
+        calls, self.kept_back = list(self.kept_back.values()), {}
+        if self.kept_back_since_s is not None:
+            self.kept_back_s_max = max(self.kept_back_s_max, now_s - self.kept_back_since_s)
+            self.kept_back_since_s = None
+        return calls
+
+    def take_held(self, now_s: float) -> list[tuple[Publications, int]]:
+        held, self.held, self.held_bytes = self.held, [], 0
+        if self.held_since_s is not None:
+            self.held_s_max = max(self.held_s_max, now_s - self.held_since_s)
+            self.held_since_s = None
+        return held
+
+
+class AccessPointScaling:
+    """`release` sends what is kept back, `flush` what is held, under the epoch in force then."""
+
+    def __init__(
+        self,
+        name: str,
+        on_in_force: Callable[[Configuration], None],
+        release: Callable[[float], list[Send]],
+        flush: Callable[[float], list[Send]],
+    ) -> None:
+        self.state = State.SERVING
+        self._name = name
+        self._on_in_force = on_in_force
+        self._release = release
+        self._flush = flush
+        self._configuration: Configuration | None = None
+        self._reported: set[str] = set()
+        self.buffers = Buffers()
+
+    @property
+    def keeps_back(self) -> bool:
+        return self.state is State.BUFFERING
+
+    @property
+    def holds(self) -> bool:
+        return self.state is State.HOLDING
+
+    def on_configuration(self, configuration: Configuration, now_s: float) -> Effects:
+        effects: Effects = []
+        for event in phase_events(self._name, "accesspoint", self._change, configuration):
+            effects += MACHINE.step(self, event, now_s)
+        return effects
+
+    def on_matcher_up(self, matcher: str) -> list[Send]:
+        """A link to it is there, perhaps again: what it must know of the scaling is sent once more."""
+        configuration = self._configuration
+        if configuration is None or configuration.change is None:
+            return []
+        if self.state is State.BUFFERING:
+            return [Send(matcher, [StartScale(configuration.change.to.epoch)])]
+        sends = [self._cut(configuration, matcher)]
+        if configuration.change.phase == "ending":
+            sends.append(Send(matcher, [ScaleEnd(configuration.change.to.epoch)]))
+        return sends
+
+    def on_settled(self, event: Settled, now_s: float) -> Effects:
+        """Also the way back: what was kept back goes to the old matchers."""
+        self._configuration = event.configuration
+        self._on_in_force(event.configuration)
+        self.state = State.SERVING
+        return [*self._release(now_s), *self._flush(now_s)]
+
+    def on_moving(self, event: Moving, now_s: float) -> Effects:
+        configuration = self._enter(event)
+        self._on_in_force(configuration.in_force())
+        self.state = State.BUFFERING
+        self.buffers = Buffers()
+        start = StartScale(_target_epoch(configuration))
+        return [Send(matcher, [start]) for matcher in configuration.union("matcher")]
+
+    def on_changing(self, event: Changing, now_s: float) -> Effects:
+        configuration = self._enter(event)
+        cuts: list[Send] = [self._cut(configuration, matcher) for matcher in configuration.union("matcher")]
+        self._on_in_force(configuration.in_force())
+        self.state = State.HOLDING
+        return [*cuts, *self._release(now_s)]
+
+    def on_flushing(self, event: Flushing, now_s: float) -> Effects:
+        effects: Effects = []
+        if self.state is not State.HOLDING:
+            effects += self.on_changing(Changing(event.configuration), now_s)
+        configuration = self._enter(event)
+        self.state = State.FLUSHED
+        effects += self._release(now_s) + self._flush(now_s)
+        if configuration.change is not None and configuration.change.id not in self._reported:
+            self._reported = {configuration.change.id}
+            details = {"kept_back_s": self.buffers.kept_back_s_max, "held_s": self.buffers.held_s_max}
+            effects.append(ReportStep(configuration.change.id, "scale-end", details))
+        return effects
+
+    def on_ending(self, event: Ending, now_s: float) -> Effects:
+        effects: Effects = []
+        if self.state is not State.FLUSHED:
+            effects += self.on_flushing(Flushing(event.configuration), now_s)
+        configuration = self._enter(event)
+        end = ScaleEnd(_target_epoch(configuration))
+        effects += [Send(matcher, [end]) for matcher in configuration.union("matcher")]
+        change = configuration.change
+        if change is not None and self._name not in change.to.accesspoints:
+            # Whatever a connection point sent here before it knew of the change is sent again by its retry loop.
+            effects.append(ReportStep(change.id, "drained"))
+        return effects
+
+    def on_same_phase(self, event: PhaseEvent, now_s: float) -> Effects:
+        """Seen again after a lost connection to ZooKeeper."""
+        self._configuration = event.configuration
+        return []
+
+    @property
+    def _change(self) -> Change | None:
+        return None if self._configuration is None else self._configuration.change
+
+    def _enter(self, event: PhaseEvent) -> Configuration:
+        self._configuration = event.configuration
+        return event.configuration
+
+    def _cut(self, configuration: Configuration, matcher: str) -> Send:
+        change = configuration.change
+        assert change is not None
+        epoch = change.to.epoch
+        cut: list[Any] = [ExitPointScaling(epoch), ChangeMatcher(epoch)]
+        if matcher in configuration.matchers:
+            cut.insert(0, ChangeMatcherOnExitPoint(epoch, self._name, len(change.to.matchers)))
+        return Send(matcher, cut)
+
+
+def _target_epoch(configuration: Configuration) -> int:
+    assert configuration.change is not None
+    return configuration.change.to.epoch
+
+
+_S = State
+MACHINE: Machine[State, Effects] = Machine(
+    State.SERVING,
+    [
+        *in_each(State, Settled, (_S.SERVING,), "sends what waits", AccessPointScaling.on_settled),
+        Transition(_S.SERVING, Moving, (_S.BUFFERING,), "keeps subscriptions back", AccessPointScaling.on_moving),
+        Transition(_S.BUFFERING, Moving, (), "knows it", AccessPointScaling.on_same_phase),
+        *in_each(
+            (_S.SERVING, _S.BUFFERING), Changing, (_S.HOLDING,), "sends the cuts, holds", AccessPointScaling.on_changing
+        ),
+        Transition(_S.HOLDING, Changing, (), "knows it", AccessPointScaling.on_same_phase),
+        *in_each(
+            (_S.SERVING, _S.BUFFERING, _S.HOLDING),
+            Flushing,
+            (_S.FLUSHED,),
+            "sends what it held",
+            AccessPointScaling.on_flushing,
+        ),
+        Transition(_S.FLUSHED, Flushing, (), "knows it", AccessPointScaling.on_same_phase),
+        *in_each(State, Ending, (_S.FLUSHED,), "sends ScaleEnd", AccessPointScaling.on_ending),
+    ],
+)

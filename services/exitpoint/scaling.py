@@ -1,0 +1,159 @@
+"""The exit point's part in a scaling: it learns at the cut how many matchers answer from then on.
+
+States
+    serving   no scaling, or it is over here
+    changing  a scaling is under way, some cut has not arrived yet
+    updated   the cut of every access point came through every old matcher, and was reported
+
+Invariant: a partial of the new epoch comes when updated, and expects as many partials as the cut said. Requests say
+themselves how many partials make the whole, so nothing depends on it; that it holds shows that the cut is one.
+"""
+
+import enum
+
+import msgspec
+import structlog
+
+from braid.machine import Machine, Transition, in_each
+from braid.messages import ChangeMatcherOnExitPoint, Partial
+from braid.phases import Changing, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
+from braid.scaling import ReportStep, Step
+from braid.topology import Change, Configuration
+
+log = structlog.get_logger()
+
+Effects = list[ReportStep]
+Pair = tuple[str, str]  # access point, old matcher
+
+
+class State(enum.Enum):
+    SERVING = "serving"
+    CHANGING = "changing"
+    UPDATED = "updated"
+
+
+class CutArrived(msgspec.Struct, frozen=True):
+    """The cut of one access point came through one matcher."""
+
+    matcher: str
+    message: ChangeMatcherOnExitPoint
+
+
+class ExitPointScaling:
+    def __init__(self, name: str) -> None:
+        self.state = State.SERVING
+        self.violations = 0
+        self._name = name
+        self._configuration: Configuration | None = None
+        self._matchers: dict[int, int] = {}  # by epoch: how many answer each request
+        self._cuts: dict[int, set[Pair]] = {}  # by new epoch
+        self._reported: set[tuple[str, Step]] = set()
+
+    def on_configuration(self, configuration: Configuration) -> Effects:
+        effects: Effects = []
+        for event in phase_events(self._name, "exitpoint", self._change, configuration):
+            effects += MACHINE.step(self, event)
+        return effects
+
+    def on_change_matcher_on_exit_point(self, matcher: str, message: ChangeMatcherOnExitPoint) -> Effects:
+        return MACHINE.step(self, CutArrived(matcher, message))
+
+    def on_tick(self, gathers: int) -> Effects:
+        """An exit point that leaves says when nothing is left to be done."""
+        change = self._change
+        if change is None or change.phase != "ending" or gathers or self._name in change.to.exitpoints:
+            return []
+        return self._report(change, "drained")
+
+    def check(self, partial: Partial) -> None:
+        """Loud where the number that a request expects is not the one that was learned at the cut."""
+        known = self._matchers.get(partial.epoch)
+        if known == partial.partials or not self._matchers or partial.epoch < min(self._matchers):
+            return
+        self.violations += 1
+        log.error(
+            "a partial that the cut does not allow",
+            matcher=partial.matcher,
+            epoch=partial.epoch,
+            expects=partial.partials,
+            learned=known,
+        )
+
+    def on_settled(self, event: Settled) -> Effects:
+        configuration = self._configuration = event.configuration
+        self.state = State.SERVING
+        self._matchers = {configuration.epoch: len(configuration.matchers)}
+        used = max(configuration.epoch, configuration.epochs)
+        self._cuts = {epoch: pairs for epoch, pairs in self._cuts.items() if epoch > used}
+        return []
+
+    def on_begun(self, event: Moving | Changing) -> Effects:
+        configuration = self._configuration = event.configuration
+        self.state = State.CHANGING
+        self._matchers.setdefault(configuration.epoch, len(configuration.matchers))
+        return self._update_when_cut()
+
+    def on_cut_arrived(self, event: CutArrived) -> Effects:
+        self._cuts.setdefault(event.message.epoch, set()).add((event.message.accesspoint, event.matcher))
+        return self._update_when_cut() if self.state is State.CHANGING else []
+
+    def on_over(self, event: Flushing | Ending) -> Effects:
+        """The coordinator has gone on: whoever started again meanwhile need not see the cut."""
+        self._configuration = event.configuration
+        return self._update()
+
+    def on_same_phase(self, event: PhaseEvent) -> Effects:
+        self._configuration = event.configuration
+        return []
+
+    @property
+    def _change(self) -> Change | None:
+        return None if self._configuration is None else self._configuration.change
+
+    def _update_when_cut(self) -> Effects:
+        configuration, change = self._configuration, self._change
+        assert configuration is not None
+        assert change is not None
+        awaited = {(a, m) for a in configuration.union("accesspoint") for m in configuration.matchers}
+        return self._update() if awaited <= self._cuts.get(change.to.epoch, set()) else []
+
+    def _update(self) -> Effects:
+        change = self._change
+        assert change is not None
+        self.state = State.UPDATED
+        self._matchers[change.to.epoch] = len(change.to.matchers)
+        return self._report(change, "exit-point-matcher-updated")
+
+    def _report(self, change: Change, step: Step) -> Effects:
+        """Once for each change."""
+        if (change.id, step) in self._reported:
+            return []
+        self._reported = {entry for entry in self._reported if entry[0] == change.id} | {(change.id, step)}
+        return [ReportStep(change.id, step)]
+
+
+_S = State
+MACHINE: Machine[State, Effects] = Machine(
+    State.SERVING,
+    [
+        *in_each(State, Settled, (_S.SERVING,), "forgets the old epoch", ExitPointScaling.on_settled),
+        Transition(
+            _S.SERVING, Moving, (_S.CHANGING, _S.UPDATED), "expects a cut of each pair", ExitPointScaling.on_begun
+        ),
+        Transition(
+            _S.SERVING, Changing, (_S.CHANGING, _S.UPDATED), "expects a cut of each pair", ExitPointScaling.on_begun
+        ),
+        *in_each((_S.CHANGING, _S.UPDATED), Moving, (), "knows it", ExitPointScaling.on_same_phase),
+        *in_each((_S.CHANGING, _S.UPDATED), Changing, (), "knows it", ExitPointScaling.on_same_phase),
+        *in_each((_S.SERVING, _S.UPDATED), CutArrived, (), "notes it", ExitPointScaling.on_cut_arrived),
+        Transition(
+            _S.CHANGING,
+            CutArrived,
+            (_S.CHANGING, _S.UPDATED),
+            "takes the new number when all are there",
+            ExitPointScaling.on_cut_arrived,
+        ),
+        *in_each(State, Flushing, (_S.UPDATED,), "takes the new number", ExitPointScaling.on_over),
+        *in_each(State, Ending, (_S.UPDATED,), "takes the new number", ExitPointScaling.on_over),
+    ],
+)

@@ -1,0 +1,57 @@
+"""What the matcher's core asks its shell to do."""
+
+from typing import Any
+
+import msgspec
+
+from braid.messages import Send, SubscriptionRemoved, SubscriptionStored
+from braid.scaling import ReportStep
+from braid.subscription import SubscriptionRecord
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Goes back the way the question came, through the access point."""
+
+    accesspoint: str
+    message: SubscriptionStored | SubscriptionRemoved
+
+
+class Store(msgspec.Struct, frozen=True):
+    """Ordering duty: `MatcherCore.on_written` is called with the answer only when the record is written."""
+
+    record: SubscriptionRecord
+    answer: Answer
+
+
+class Erase(msgspec.Struct, frozen=True):
+    """Ordering duty: `MatcherCore.on_written` is called with the answer, if any, only when all are erased."""
+
+    ids: list[str]
+    answer: Answer | None
+
+
+class StoreState(msgspec.Struct, frozen=True):
+    """A chunk of another matcher's state. Ordering duty: `on_state_stored` is called only when it is written."""
+
+    records: list[SubscriptionRecord]
+    matcher: str
+    epoch: int
+    chunk: int
+    last: bool
+
+
+class ExpectForeign(msgspec.Struct, frozen=True):
+    """From now on the store may hold subscriptions of others, until the opposite is written. Survives a crash.
+
+    Ordering duty: written before any chunk that follows, and the opposite after every erasure before it.
+    """
+
+    expected: bool
+
+
+class Continue(msgspec.Struct, frozen=True):
+    """`MatcherCore.on_continue` is to be called when other messages had their turn."""
+
+
+Effect = Send | Store | Erase | StoreState | ExpectForeign | Continue | ReportStep
+Effects = list[Any]  # of Effect; lists of one kind are joined all the time

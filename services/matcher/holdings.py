@@ -1,0 +1,122 @@
+"""The subscriptions of a matcher: the index, when they end, and which of them count in which epoch."""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from braid.matching.index import MatchIndex
+from braid.messages import FindSubscriptions
+from braid.selector import BroadcastSelector
+from braid.subscription import SubscriptionRecord
+from services.matcher.endings import Endings
+from services.matcher.shares import Shares
+
+_PAGE_BYTES_MAX = 1024 * 1024
+_PAGE_LOOKS_MAX = 5_000  # a page must not hold up matching
+
+Hidden = list[Collection[str]]
+
+
+class Holdings:
+    def __init__(self) -> None:
+        self.index = MatchIndex()
+        self.shares = Shares()
+        self._endings = Endings()
+        self._sorted_ids: list[str] | None = None  # made when a page is asked for, kept sorted from then on
+
+    def recover(self, records: Iterable[SubscriptionRecord]) -> None:
+        known = list(records)
+        self.index.add_many(known)
+        for record in known:
+            self._endings.note(record)
+        self._sorted_ids = None
+
+    def get(self, id: str, hidden: Hidden) -> SubscriptionRecord | None:
+        return None if _is_hidden(id, hidden) else self.index.get(id)
+
+    def put(self, record: SubscriptionRecord) -> SubscriptionRecord | None:
+        """What it replaces. Raises `IndexFullError`, `ValueError`."""
+        self._throw_out(record.id)
+        before = self.index.get(record.id)
+        self.index.add(record)
+        self._endings.note(record)
+        if before is None and self._sorted_ids is not None:
+            insort(self._sorted_ids, record.id)
+        return before
+
+    def put_arrived(self, records: list[SubscriptionRecord]) -> None:
+        """Counts in the new epoch only. Raises `IndexFullError`, `ValueError`."""
+        for record in records:
+            self._throw_out(record.id)
+        self.index.add_many(records)
+        for record in records:
+            self._endings.note(record)
+        self.shares.arrived.update(record.id for record in records)
+        self._sorted_ids = None
+
+    def remove(self, id: str, hidden: Hidden) -> SubscriptionRecord | None:
+        """None also when it does not count."""
+        if _is_hidden(id, hidden):
+            return None
+        return self._remove(id)
+
+    def passed(self, now_s: float, most: int) -> list[SubscriptionRecord]:
+        """Removes those whose window has passed, some of them at a time."""
+        removed = [self._remove(id) for id in islice(self._endings.passed(now_s), most)]
+        return [record for record in removed if record is not None]
+
+    def remove_refuse(self, most: int) -> list[str]:
+        ids = self.shares.some_refuse(most)
+        for id in ids:
+            self._remove(id)
+            self.shares.discard(id)
+        return ids
+
+    def throw_out_foreign(self, name: str, selector: BroadcastSelector) -> None:
+        """What the selector gives to others does not count any more."""
+        self.shares.throw_away([id for id in self.index.ids() if selector.matcher_of(id) != name])
+
+    def own_ids(self) -> list[str]:
+        """What counts in the old epoch."""
+        hidden = self.shares.hidden(new_epoch=False)
+        return [id for id in self.index.ids() if not _is_hidden(id, hidden)]
+
+    def page(self, asked: FindSubscriptions, hidden: Hidden) -> tuple[list[SubscriptionRecord], str]:
+        """Records in the order of their ids, and where to go on; looks at a bounded number of them."""
+        if asked.id:
+            record = self.get(asked.id, hidden)
+            return ([] if record is None else [record]), ""
+        if asked.subscriber:
+            ids = sorted(self.index.ids_of(asked.subscriber))
+        else:
+            if self._sorted_ids is None:
+                self._sorted_ids = sorted(self.index.ids())
+            ids = self._sorted_ids
+        found: list[SubscriptionRecord] = []
+        size = 0
+        start = bisect_right(ids, asked.after)
+        for id in islice(ids, start, start + _PAGE_LOOKS_MAX):
+            record = self.get(id, hidden)
+            if record is not None and (not asked.home or record.home == asked.home):
+                found.append(record)
+                size += len(record.filter) + 200
+                if len(found) >= asked.limit or size > _PAGE_BYTES_MAX:
+                    return found, id
+        return found, ids[start + _PAGE_LOOKS_MAX - 1] if start + _PAGE_LOOKS_MAX < len(ids) else ""
+
+    def _throw_out(self, id: str) -> None:
+        """One that left comes back before it was removed: the old record says nothing any more."""
+        if self.shares.is_refuse(id):
+            self._remove(id)
+            self.shares.discard(id)
+
+    def _remove(self, id: str) -> SubscriptionRecord | None:
+        removed = self.index.remove(id)
+        self._endings.forget(id)
+        if removed is not None and self._sorted_ids is not None:
+            del self._sorted_ids[bisect_left(self._sorted_ids, id)]
+        return removed
+
+
+def _is_hidden(id: str, hidden: Hidden) -> bool:
+    return any(id in ids for ids in hidden)

@@ -1,0 +1,58 @@
+"""Which of the subscriptions in the index count, for requests of which epoch.
+
+During a scaling one index holds what the matcher has in the old epoch and what it has in the new one. Nothing is built
+twice and nothing is swapped: at the cut, requests carry another epoch, and another part of the index counts.
+
+    arrived   counts in the new epoch only: another matcher reports it in the old one
+    leaving   counts in the old epoch only: another matcher reports it in the new one
+    refuse    counts no more: is removed bit by bit
+"""
+
+from collections.abc import Collection
+from itertools import islice
+
+
+class Shares:
+    def __init__(self) -> None:
+        self.arrived: set[str] = set()
+        self.leaving: set[str] = set()
+        self._refuse: set[str] = set()
+
+    def hidden(self, *, new_epoch: bool) -> list[Collection[str]]:
+        """Sets of ids that do not count; none of them is empty."""
+        epoch_has_not = self.leaving if new_epoch else self.arrived
+        return [ids for ids in (epoch_has_not, self._refuse) if ids]
+
+    def discard(self, id: str) -> None:
+        """It is no longer in the index."""
+        self.arrived.discard(id)
+        self.leaving.discard(id)
+        self._refuse.discard(id)
+
+    def is_refuse(self, id: str) -> bool:
+        return id in self._refuse
+
+    def go_forward(self) -> None:
+        """The new epoch is the only one: what arrived counts, what left does not."""
+        self.arrived = set()
+        self.throw_away(self.leaving)
+        self.leaving = set()
+
+    def go_back(self) -> None:
+        """The old epoch stays the only one."""
+        self.leaving = set()
+        self.throw_away(self.arrived)
+        self.arrived = set()
+
+    def throw_away(self, ids: Collection[str]) -> None:
+        if isinstance(ids, set) and not self._refuse:
+            self._refuse = ids  # there may be very many
+        else:
+            self._refuse.update(ids)
+
+    @property
+    def refuse_left(self) -> int:
+        return len(self._refuse)
+
+    def some_refuse(self, most: int) -> list[str]:
+        return list(islice(self._refuse, most))

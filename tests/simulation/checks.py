@@ -1,0 +1,68 @@
+"""What must hold when a simulation is over: the ledger, empty buffers, and subscriptions where they belong."""
+
+from typing import TYPE_CHECKING
+
+from braid.selector import BroadcastSelector
+from tests.simulation.ledger import lost, out_of_order, twice, wrong
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Simulation
+
+
+def problems_of(simulation: "Simulation") -> list[str]:
+    ledger = simulation.ledger
+    return [
+        *(f"lost: {text}" for text in lost(ledger)),
+        *(f"twice: {text}" for text in twice(ledger)),
+        *(f"wrong: {text}" for text in wrong(ledger, simulation.sensors)),
+        *(f"out of order: {text}" for text in out_of_order(ledger)),
+        *(f"stuck: {text}" for text in stuck(simulation)),
+        *(f"misplaced: {text}" for text in misplaced(simulation)),
+        *(f"violation: {text}" for text in violations(simulation)),
+    ]
+
+
+def stuck(simulation: "Simulation") -> list[str]:
+    found = []
+    for connpoint in simulation.connpoints:
+        if not connpoint.ingress.is_drained or connpoint.disk:
+            found.append(f"{connpoint.ingress.window_publications} unconfirmed at {connpoint.name}")
+    configured = simulation.zookeeper.configuration.exitpoints
+    found += [
+        f"{e.core.gathers} gathers at {e.name}"
+        for e in simulation.exitpoints
+        if e.core.gathers and e.name in configured
+    ]
+    unanswered = sum(len(connpoint.questions) for connpoint in simulation.connpoints)
+    if unanswered:
+        found.append(f"{unanswered} calls never answered")
+    if simulation.zookeeper.record is not None or simulation.zookeeper.configuration.change is not None:
+        found.append("a scaling never ended")
+    return found
+
+
+def misplaced(simulation: "Simulation") -> list[str]:
+    """Each living subscription lies on the matcher of its place, on disk and in the index, and nowhere else."""
+    configuration = simulation.zookeeper.configuration
+    selector = BroadcastSelector(configuration)
+    entries = simulation.ledger.subscriptions
+    found = []
+    for matcher in simulation.matchers:
+        if matcher.name not in configuration.matchers:
+            continue
+        for place, ids in (("index", set(matcher.core.index.ids())), ("disk", set(matcher.disk))):
+            own = {id for id in entries if selector.matcher_of(id) == matcher.name}
+            promised = {id for id in own if entries[id].acknowledged_s is not None and not entries[id].ending}
+            found += [f"{id} is missing in the {place} of {matcher.name}" for id in sorted(promised - ids)]
+            ended = {id for id in own if entries[id].ended}
+            found += [f"{id} is still in the {place} of {matcher.name}" for id in sorted(ended & ids)]
+            found += [f"{id} of another is in the {place} of {matcher.name}" for id in sorted(ids - own)]
+    return found
+
+
+def violations(simulation: "Simulation") -> list[str]:
+    """Orders of the scaling that a core saw broken."""
+    found = [f"{m.core.scaling.violations} at {m.name}" for m in simulation.matchers if m.core.scaling.violations]
+    return found + [
+        f"{e.core.scaling.violations} at {e.name}" for e in simulation.exitpoints if e.core.scaling.violations
+    ]

@@ -1,0 +1,135 @@
+"""Clusters that are scaled while publications flow, with everything going wrong meanwhile."""
+
+from braid.scaling import Ask, ScalingRecord
+from braid.topology import CONFIGURED_LAYERS, Layer
+from tests.simulation.cluster import TRAFFIC_S, Simulation
+from tests.simulation.nodes import SimulatedConnPoint
+from tests.simulation.zookeeper import SimulatedCoordinator
+
+
+class ScalingSimulation(Simulation):
+    """Several scalings of any layers, a launcher that starts and stops slices, and no crash."""
+
+    def __init__(self, seed: int, *, crashes: bool = False, breaks: bool = False) -> None:
+        super().__init__(seed, crashes=crashes, breaks=breaks)
+        for number in (1, 2):
+            coordinator = SimulatedCoordinator(f"coordinator-{number}", self.zookeeper)
+            self.zookeeper.coordinators.append(coordinator)
+        self.zookeeper.on_record = self._on_record
+        self._asked = 0
+
+    def _plan_traffic(self) -> None:
+        for coordinator in self.zookeeper.coordinators:
+            coordinator.start()
+        super()._plan_traffic()
+        for number in range(100, 100 + self.random.randint(5, 30)):
+            self._at(self.random.uniform(0, TRAFFIC_S), self._subscribe, number)
+        for _ in range(self.random.randint(0, 4)):
+            self.scheduler.at(self.random.uniform(TRAFFIC_S / 2, TRAFFIC_S), self._unsubscribe)
+        for _ in range(self.random.randint(60, 120)):
+            self.scheduler.at(self.random.uniform(0, TRAFFIC_S), self._publish)
+        for _ in range(self.random.randint(1, 3)):
+            self.scheduler.at(self.random.uniform(0.5, TRAFFIC_S), self._scale)
+
+    def _unsubscribe(self) -> None:
+        entries = self.ledger.subscriptions
+        known = [id for id, entry in entries.items() if entry.acknowledged_s is not None and not entry.ending]
+        connpoint = self.random.choice(self.connpoints)
+        if known and connpoint.is_connected():
+            id = self.random.choice(known)
+            self.scheduler.note(f"{id} is to end")
+            self.ledger.on_unsubscribing(id)
+            connpoint.unsubscribe(id)
+
+    def _scale(self) -> None:
+        self._asked += 1
+        layers: dict[Layer, int] = {}
+        replaced: list[str] = []
+        configuration = self.zookeeper.configuration
+        for layer in CONFIGURED_LAYERS:
+            if self.random.random() < (0.7 if layer == "matcher" else 0.4):
+                layers[layer] = self.random.randint(1, 3)
+            elif self.random.random() < 0.2:
+                replaced.append(self.random.choice(configuration.of_layer(layer)))
+        ask = Ask(layers, tuple(replaced))
+        if layers or replaced:
+            self.zookeeper.ask(ScalingRecord(f"scaling-{self._asked}", ask, self.scheduler.now_s))
+
+    def _on_record(self, record: ScalingRecord | None) -> None:
+        """The launcher: starts what is wanted, and stops what is in no configuration any more."""
+        if record is None:
+            self.scheduler.at(self.random.uniform(0.05, 0.5), self._stop_left_out)
+            return
+        for name in record.wants:
+            if not any(slice.name == name for slice in self.slices):
+                self.add_slice(name)
+                self._at(self.random.uniform(0.1, 1.0), self._start, name)
+            else:
+                self._at(self.random.uniform(0.1, 1.0), self._start, name)
+
+    def _start(self, name: str) -> None:
+        slice = next(slice for slice in self.slices if slice.name == name)
+        if not slice.alive:
+            slice.start()
+            self.link_all()
+
+    def _stop_left_out(self) -> None:
+        if self.zookeeper.record is not None:
+            return
+        configuration = self.zookeeper.configuration
+        for slice in self.slices:
+            configured = configuration.of_layer(slice.layer)  # type: ignore[arg-type]  # a layer by its name
+            if slice.alive and not isinstance(slice, SimulatedConnPoint) and slice.name not in configured:
+                slice.crash()
+                self.zookeeper.unregister(slice.name)
+
+
+class RoughScalingSimulation(ScalingSimulation):
+    """Links break all the time."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, breaks=True)
+
+    def _plan_traffic(self) -> None:
+        super()._plan_traffic()
+        for _ in range(30):
+            self.scheduler.at(self.random.uniform(0, TRAFFIC_S), self.network.break_any)
+
+
+class CrashingScalingSimulation(ScalingSimulation):
+    """While the first scaling runs, one process crashes or loses its session, in any phase."""
+
+    def _plan_traffic(self) -> None:
+        super()._plan_traffic()
+        self._awaited = self.random.choice(("gathering", "moving", "changing", "flushing", "ending"))
+        self._crashed = False
+        self.scheduler.at(0.5, self._watch)
+
+    def _watch(self) -> None:
+        change, record = self.zookeeper.configuration.change, self.zookeeper.record
+        phase = change.phase if change is not None else "gathering" if record is not None else ""
+        if phase == self._awaited:
+            self.scheduler.at(self.random.uniform(0, 0.05), self._strike)
+        elif self.scheduler.now_s < TRAFFIC_S:
+            self.scheduler.at(0.003, self._watch)
+
+    def _strike(self) -> None:
+        coordinators = self.zookeeper.coordinators
+        choice = self.random.random()
+        if choice < 0.15:
+            leader = next(c for c in coordinators if c.alive)
+            leader.crash()
+            self.scheduler.at(self.random.uniform(0.5, 3.0), leader.start)
+            return
+        node = self.random.choice([slice for slice in self.slices if slice.alive])
+        if choice < 0.3 and not isinstance(node, SimulatedConnPoint):
+            node.lose_session()
+            self.scheduler.at(self.random.uniform(0.5, 3.0), lambda: self._reconnect(node.name, node.incarnation))
+            return
+        self.crash(node)
+
+    def _reconnect(self, name: str, incarnation: int) -> None:
+        node = next(slice for slice in self.slices if slice.name == name)
+        if node.alive and node.incarnation == incarnation:
+            node.connect()
+            self.link_all()
