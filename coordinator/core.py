@@ -123,15 +123,15 @@ class Coordinator:
         return self._stand(now, clock_s, [])
 
     def on_configuration_written(self, event: ConfigurationWritten, now: float, clock_s: float) -> Effects:
-        written, before = self._take_written(event), self._standing.scaling_id
+        written, before = self._take_written(event), self._standing.configuration
         self._standing.configuration, self._standing.version = event.configuration, event.version
         effects: Effects = []
         if written.record is not None:
             effects = self._note_record(written.record)
-        elif before is not None and event.configuration.change is None:
+        elif before is not None and before.change is not None and event.configuration.change is None:
             # Somebody removed the record while the change went on; another one may stand in its place.
             self._asked, self._standing.record = self._standing.record is not None, None
-            effects = [Inform("scaling ended without its record", {"id": before}, warning=True), Sweep(None)]
+            effects = [Inform("scaling ended without its record", {"id": before.change.id}, warning=True), Sweep(None)]
         return self._stand(now, clock_s, effects)
 
     def on_record_written(self, event: RecordWritten, now: float, clock_s: float) -> Effects:
