@@ -24,11 +24,11 @@ from braid.coordination import (
 )
 from braid.coordination import Event as CoordinationEvent
 from braid.logs import configure_logs
-from coordinator.core import (
+from coordinator.core import Coordinator
+from coordinator.events import (
     AttemptFailed,
     ConfigurationRead,
     ConfigurationWritten,
-    Coordinator,
     Effect,
     Event,
     Inform,
@@ -105,8 +105,8 @@ class Shell:
                 configuration, version = await self._coordination.read_configuration()
                 return ConfigurationRead(attempt, configuration, version)
             case WriteConfiguration(attempt, configuration, expected_version):
-                await self._coordination.write_configuration(configuration, expected_version)
-                return ConfigurationWritten(attempt, configuration)
+                version = await self._coordination.write_configuration(configuration, expected_version)
+                return ConfigurationWritten(attempt, configuration, version)
 
 
 async def serve(settings: Settings) -> None:

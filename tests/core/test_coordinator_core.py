@@ -3,22 +3,20 @@
 import pytest
 
 from braid.config import Slices
-from braid.coordination import NO_VERSION, Deposed, Elected, SlicesChanged
+from braid.coordination_events import Deposed, Elected, ReportsChanged, ScalingChanged, SlicesChanged
+from braid.machine import IllegalEvent
 from braid.topology import Configuration, Layer, Registration
-from coordinator.core import (
-    REMIND_S,
-    RETRY_S,
-    TRANSITIONS,
+from braid.znodes import NO_VERSION
+from coordinator.core import MACHINE, REMIND_S, RETRY_S, Coordinator, State
+from coordinator.events import (
     AttemptFailed,
     ConfigurationRead,
     ConfigurationWritten,
-    Coordinator,
     Effects,
     Event,
-    IllegalEvent,
     Inform,
     ReadConfiguration,
-    State,
+    Sweep,
     Tick,
     WriteConfiguration,
 )
@@ -49,13 +47,13 @@ def feed(core: Coordinator, *events: Event, now: float = 0.0) -> Effects:
 def test_the_first_configuration_is_written_when_every_desired_slice_is_there() -> None:
     core = Coordinator(DESIRED)
     assert feed(core, Elected()) == [LEADING, ReadConfiguration(1)]
-    waiting = Inform("waiting for slices", {"missing": list(ALL)})
+    waiting = Inform("waiting for slices", {"missing": ALL})
     assert feed(core, ConfigurationRead(1, None, NO_VERSION)) == [waiting]
     assert feed(core, slices(*ALL[:3])) == []
     assert feed(core, slices(*ALL)) == [WriteConfiguration(2, FIRST, NO_VERSION)]
     assert feed(core, slices()) == []  # it is on its way, once
-    assert feed(core, ConfigurationWritten(2, FIRST)) == [IN_FORCE]
-    assert core.state is State.SETTLED
+    assert feed(core, ConfigurationWritten(2, FIRST, 0)) == [IN_FORCE, Sweep(None)]
+    assert core.state is State.IDLE
 
 
 def test_slices_that_were_there_before_the_election_count() -> None:
@@ -79,22 +77,24 @@ def test_connection_points_are_not_waited_for_and_not_configured() -> None:
 
 def test_a_configuration_that_exists_is_kept_without_waiting() -> None:
     core = Coordinator(DESIRED)
-    assert feed(core, Elected(), ConfigurationRead(1, FIRST, 4)) == [IN_FORCE]
+    assert feed(core, Elected(), ConfigurationRead(1, FIRST, 4)) == [IN_FORCE, Sweep(None)]
     assert feed(core, slices(*ALL)) == []
-    assert core.state is State.SETTLED
+    assert core.state is State.IDLE
 
 
 def test_a_configuration_of_other_slices_is_kept_too_with_a_warning() -> None:
     core = Coordinator(Slices(accesspoint=1, matcher=3, exitpoint=1))
-    in_force, warning = feed(core, Elected(), ConfigurationRead(1, FIRST, 4))
+    in_force, warning, sweep = feed(core, Elected(), ConfigurationRead(1, FIRST, 4))
     assert in_force == IN_FORCE
     assert isinstance(warning, Inform)
     assert warning.warning
+    assert "braid scale" in warning.message
     assert warning.fields == {
         "layer": "matcher",
         "configured": ("matcher-1", "matcher-2"),
         "desired": ("matcher-1", "matcher-2", "matcher-3"),
     }
+    assert sweep == Sweep(None)
 
 
 def test_a_failed_write_reads_again_after_a_pause() -> None:
@@ -105,14 +105,14 @@ def test_a_failed_write_reads_again_after_a_pause() -> None:
     assert feed(core, Tick(), now=RETRY_S / 2) == []
     assert feed(core, Tick(), now=RETRY_S) == [ReadConfiguration(3)]
     assert feed(core, Tick(), now=RETRY_S * 2) == []
-    assert feed(core, ConfigurationRead(3, FIRST, 0)) == [IN_FORCE]
+    assert feed(core, ConfigurationRead(3, FIRST, 0)) == [IN_FORCE, Sweep(None)]
 
 
 def test_missing_slices_are_mentioned_from_time_to_time() -> None:
     core = Coordinator(DESIRED)
     feed(core, Elected(), ConfigurationRead(1, None, NO_VERSION), slices(*ALL[:3]))
     assert feed(core, Tick(), now=REMIND_S - 1) == []
-    assert feed(core, Tick(), now=REMIND_S) == [Inform("waiting for slices", {"missing": ["exitpoint-1"]})]
+    assert feed(core, Tick(), now=REMIND_S) == [Inform("waiting for slices", {"missing": ("exitpoint-1",)})]
     assert feed(core, Tick(), now=REMIND_S + 1) == []
 
 
@@ -131,18 +131,26 @@ def test_answers_from_before_a_deposition_are_not_listened_to() -> None:
     assert feed(core, ConfigurationRead(1, None, NO_VERSION)) == []
     assert core.state is State.READING
     feed(core, ConfigurationRead(3, None, NO_VERSION))
-    assert feed(core, ConfigurationWritten(2, FIRST)) == []
-    assert core.state.value == "writing"
+    assert feed(core, ConfigurationWritten(2, FIRST, 0)) == []
+    assert core.state.value == "waiting"
 
 
 def test_what_cannot_happen_is_rejected_loudly_and_changes_nothing() -> None:
     core = Coordinator(DESIRED)
-    for illegal in (Deposed(), ConfigurationRead(0, FIRST, 1), ConfigurationWritten(0, FIRST)):
+    for illegal in (Deposed(), ConfigurationRead(0, FIRST, 1), ConfigurationWritten(0, FIRST, 0)):
         with pytest.raises(IllegalEvent, match="standby"):
             core.on_event(illegal, 0.0)
     assert core.state is State.STANDBY
 
 
-def test_every_state_listens_to_slices_and_time() -> None:
+def test_an_answer_that_comes_twice_is_rejected() -> None:
+    core = Coordinator(DESIRED)
+    feed(core, slices(*ALL), Elected(), ConfigurationRead(1, None, NO_VERSION), ConfigurationWritten(2, FIRST, 0))
+    with pytest.raises(IllegalEvent, match="while idle"):
+        feed(core, ConfigurationWritten(2, FIRST, 0))
+
+
+def test_every_state_listens_to_news_and_time() -> None:
     for state in State:
-        assert {(state, SlicesChanged), (state, Tick)} <= set(TRANSITIONS)
+        for event in (SlicesChanged, ScalingChanged, ReportsChanged, Tick):
+            assert MACHINE.handles(state, event)

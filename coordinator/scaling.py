@@ -1,0 +1,211 @@
+"""How a scaling goes on from where it stands: one pure function per phase, from what is known to what is written next.
+
+Nothing is remembered between two decisions but what stands in ZooKeeper and for how long it has stood there. So a
+coordinator that was elected a moment ago goes on exactly as the one before it would have.
+
+Until the phase `changing` is written, everything goes back: whoever is missing ends the scaling. From then on
+everything goes forward: whoever is missing is waited for until a deadline, and then named in a warning.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from braid.scaling import Report, ScalingRecord, Step, refusal
+from braid.topology import CONFIGURED_LAYERS, Change, Configuration, Phase, Registration, Target
+from coordinator.events import Inform
+from coordinator.placing import Placement, place
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """How long each stage of a scaling may take."""
+
+    gathering_s_max: float = 30.0
+    moving_s_max: float = 600.0
+    changing_s_max: float = 10.0
+    flushing_s_max: float = 10.0
+    ending_s_max: float = 10.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """Everything on which a decision depends."""
+
+    configuration: Configuration
+    record: ScalingRecord | None  # of this scaling; somebody may have removed it, then the change goes on without
+    slices: Mapping[str, Registration]
+    reports: Mapping[tuple[Step, str], Report]
+    waited_s: float  # since this stage began
+    clock_s: float  # seconds since 1970
+    deadlines: Deadlines
+
+
+@dataclass(frozen=True)
+class Wait:
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Write:
+    configuration: Configuration | None  # None: the record alone
+    record: ScalingRecord | None
+    informs: tuple[Inform, ...] = ()
+
+
+Decision = Wait | Write
+
+
+def gather(known: Known) -> Decision:
+    """Answers a request; begins the change when every slice of both configurations is registered."""
+    configuration, record = known.configuration, known.record
+    assert record is not None, "gathering begins with a request"
+    reason = refusal(record.asked, configuration)
+    if reason is not None:
+        return Write(None, _end(known, "aborted", reason))
+    placement = place(record.asked, configuration, known.slices)
+    if not placement.differs_from(configuration):
+        return Write(None, _end(known, "done", epoch=configuration.epoch))
+    participants = _participants(configuration, placement)
+    missing = tuple(name for name in participants if name not in known.slices)
+    if not missing:
+        change = _begin(known, record.id, placement, participants)
+        return Write(replace(configuration, change=change), _enter(known, "moving", epoch=change.to.epoch, wants=()))
+    if known.waited_s >= known.deadlines.gathering_s_max:
+        reason = f"not registered within {known.deadlines.gathering_s_max:g} s: {', '.join(missing)}"
+        return Write(None, _end(known, "aborted", reason))
+    if (record.phase, record.wants) != ("gathering", placement.wants):
+        return Write(None, _enter(known, "gathering", wants=placement.wants))
+    return Wait(missing)
+
+
+def move(known: Known) -> Decision:
+    """Back when a participant is not there any more; on when every matcher has all its state on disk."""
+    change = _change(known)
+    gone = [
+        f"{name} is gone" if name not in known.slices else f"{name} started again"
+        for name, incarnation in change.participants.items()
+        if name not in known.slices or known.slices[name].incarnation != incarnation
+    ]
+    if gone:
+        return _give_up(known, ", ".join(gone))
+    missing = tuple(
+        name
+        for name in known.configuration.union("matcher")
+        if (report := known.reports.get(("change-ready", name))) is None
+        or report.incarnation != change.participants[name]
+    )
+    if not missing:
+        return _proceed(known, "changing")
+    if known.waited_s >= known.deadlines.moving_s_max:
+        return _give_up(known, f"not ready within {known.deadlines.moving_s_max:g} s: {', '.join(missing)}")
+    return Wait(missing)
+
+
+def cut(known: Known) -> Decision:
+    """On when every exit point counts the new matchers and every matcher knows it."""
+    exitpoints, matchers = known.configuration.union("exitpoint"), known.configuration.union("matcher")
+    missing = _unreported(known, "exit-point-matcher-updated", exitpoints) + _unreported(known, "done", matchers)
+    if missing and known.waited_s < known.deadlines.changing_s_max:
+        return Wait(missing)
+    return _proceed(known, "flushing", _overdue(known, missing))
+
+
+def flush(known: Known) -> Decision:
+    """On when every access point has sent what it held."""
+    missing = _unreported(known, "scale-end", known.configuration.union("accesspoint"))
+    if missing and known.waited_s < known.deadlines.flushing_s_max:
+        return Wait(missing)
+    return _proceed(known, "ending", _overdue(known, missing))
+
+
+def finish(known: Known) -> Decision:
+    """Ends when every slice that leaves has nothing left to do."""
+    target = known.configuration.target()
+    assert target is not None, "there is a change"
+    staying = {name for layer in CONFIGURED_LAYERS for name in target.of_layer(layer)}
+    leaving = [
+        name for layer in CONFIGURED_LAYERS for name in known.configuration.of_layer(layer) if name not in staying
+    ]
+    missing = _unreported(known, "drained", leaving)
+    if missing and known.waited_s < known.deadlines.ending_s_max:
+        return Wait(missing)
+    ready = [report for (step, _), report in known.reports.items() if step == "change-ready"]
+    ended = [report for (step, _), report in known.reports.items() if step == "scale-end"]
+    record = _end(
+        known,
+        "done",
+        moved=int(sum(report.details.get("moved", 0) for report in ready)),
+        longest_pause_s=max((report.details.get("held_s", 0.0) for report in ended), default=0.0),
+        longest_wait_s=max((report.details.get("kept_back_s", 0.0) for report in ended), default=0.0),
+    )
+    return Write(target, record, _overdue(known, missing))
+
+
+DECISIONS: dict[str, Callable[[Known], Decision]] = {
+    "gathering": gather,
+    "moving": move,
+    "changing": cut,
+    "flushing": flush,
+    "ending": finish,
+}
+
+
+def _change(known: Known) -> Change:
+    assert known.configuration.change is not None, "there is a change"
+    return known.configuration.change
+
+
+def _participants(configuration: Configuration, placement: Placement) -> list[str]:
+    """The slices of both configurations, layer by layer, the old ones first."""
+    both = [name for layer in CONFIGURED_LAYERS for name in (*configuration.of_layer(layer), *placement.layers[layer])]
+    return list(dict.fromkeys(both))
+
+
+def _begin(known: Known, id: str, placement: Placement, participants: Iterable[str]) -> Change:
+    configuration = known.configuration
+    to = Target(
+        epoch=max(configuration.epoch, configuration.epochs) + 1,
+        accesspoints=placement.layers["accesspoint"],
+        matchers=placement.layers["matcher"],
+        exitpoints=placement.layers["exitpoint"],
+        routing=configuration.routing,
+    )
+    return Change(id, "moving", to, {name: known.slices[name].incarnation for name in participants})
+
+
+def _proceed(known: Known, phase: Phase, informs: tuple[Inform, ...] = ()) -> Write:
+    change = replace(_change(known), phase=phase)
+    return Write(replace(known.configuration, change=change), _enter(known, phase), informs)
+
+
+def _give_up(known: Known, reason: str) -> Write:
+    """The old configuration has been in force all the time; the number of the new one is used up."""
+    configuration = replace(known.configuration, change=None, epochs=_change(known).to.epoch)
+    return Write(configuration, _end(known, "aborted", reason))
+
+
+def _enter(known: Known, phase: str, **fields: Any) -> ScalingRecord | None:
+    if known.record is None:
+        return None
+    began_s = known.record.began_s if phase == known.record.phase else {**known.record.began_s, phase: known.clock_s}
+    return replace(known.record, phase=phase, began_s=began_s, **fields)
+
+
+def _end(known: Known, state: str, reason: str = "", **fields: Any) -> ScalingRecord | None:
+    return _enter(known, state, state=state, reason=reason, wants=(), **fields)
+
+
+def _unreported(known: Known, step: Step, names: Iterable[str]) -> tuple[str, ...]:
+    """As the znodes of the reports are called."""
+    return tuple(f"{step}:{name}" for name in names if (step, name) not in known.reports)
+
+
+def _overdue(known: Known, missing: tuple[str, ...]) -> tuple[Inform, ...]:
+    if not missing:
+        return ()
+    change = _change(known)
+    fields = {"id": change.id, "phase": change.phase, "waited_s": round(known.waited_s, 1), "missing": missing}
+    return (Inform("the scaling goes on without reports that did not come in time", fields, warning=True),)
