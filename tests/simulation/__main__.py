@@ -7,13 +7,19 @@ from collections.abc import Callable
 
 from tests.simulation.cluster import Simulation
 from tests.simulation.rough import ForgettingSimulation, RoughSimulation
-from tests.simulation.scaling import CrashingScalingSimulation, RoughScalingSimulation, ScalingSimulation
+from tests.simulation.scaling import (
+    CrashingScalingSimulation,
+    LateScalingSimulation,
+    RoughScalingSimulation,
+    ScalingSimulation,
+)
 
 KINDS: dict[str, Callable[[int], Simulation]] = {
     "ordinary": Simulation,
     "rough": RoughSimulation,
     "forgetting": ForgettingSimulation,
     "scaling": ScalingSimulation,
+    "late-scaling": LateScalingSimulation,
     "rough-scaling": RoughScalingSimulation,
     "crashing-scaling": CrashingScalingSimulation,
 }

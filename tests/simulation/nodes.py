@@ -273,6 +273,7 @@ class SimulatedConnPoint(SimulatedSlice):
         self.disk: dict[tuple[str, int], tuple[int, list[bytes]]] = {}
         self._logged_s = 0.0
         self._refs = 0
+        self.asked_again = 0
 
     def reset(self) -> None:
         self.ingress = IngressCore(f"{self.name}.{self.incarnation:x}", self.settings)
@@ -319,14 +320,15 @@ class SimulatedConnPoint(SimulatedSlice):
         self._refs += 1
         return self._refs
 
-    def _ask(self, ref: int, incarnation: int) -> None:
+    def _ask(self, ref: int, incarnation: int, again: bool = False) -> None:
         question = self.questions.get(ref)
         if self.alive and self.incarnation == incarnation and question is not None:
             # Questions about one subscription keep their order through one access point.
             id = question.record.id if isinstance(question, messages.Subscribe) else question.id
             accesspoints = self.zookeeper_configuration.in_force().accesspoints
             self.perform([Send(accesspoints[hash64(id) % len(accesspoints)], [question])])
-            self.scheduler.at(1.0, lambda: self._ask(ref, incarnation))
+            self.asked_again += again
+            self.scheduler.at(1.0, lambda: self._ask(ref, incarnation, again=True))
 
     def on_configuration(self, configuration: Configuration) -> None:
         self.zookeeper_configuration = configuration

@@ -84,6 +84,28 @@ class ScalingSimulation(Simulation):
                 self.zookeeper.unregister(slice.name)
 
 
+class LateScalingSimulation(ScalingSimulation):
+    """Each hears of a new phase at another time, and while a scaling runs, subscriptions and publications pour in."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.zookeeper.heard_within_s = 0.4
+
+    def _plan_traffic(self) -> None:
+        super()._plan_traffic()
+        self._poured = 200
+        self.scheduler.at(0.5, self._pour)
+
+    def _pour(self) -> None:
+        if self.zookeeper.configuration.change is not None and self._poured < 260:
+            self._subscribe(self._poured)
+            self._poured += 1
+            for _ in range(3):
+                self._publish()
+        if self.scheduler.now_s < TRAFFIC_S + 2:
+            self.scheduler.at(0.02, self._pour)
+
+
 class RoughScalingSimulation(ScalingSimulation):
     """Links break all the time."""
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,21 +16,7 @@ from services.exitpoint.core import ExitPointCore
 from services.matcher.core import MatcherCore
 from tests.simulation.cluster import Simulation
 from tests.simulation.rough import ForgettingSimulation, RoughSimulation
-
-SEEDS_UNTIL_CAUGHT_MAX = 100
-
-
-def parts(first: int, last: int) -> list[range]:
-    return [range(start, min(start + 50, last + 1)) for start in range(first, last + 1, 50)]
-
-
-def name_of(seeds: range) -> str:
-    return f"{seeds[0]}-{seeds[-1]}"
-
-
-def problems_of(kind: type[Simulation], seeds: Iterable[int]) -> list[str]:
-    """The message says how to see it again."""
-    return [f"{kind.__name__}({seed}): {problem}" for seed in seeds for problem in kind(seed).run()]
+from tests.simulation.seeds import SEEDS_UNTIL_CAUGHT_MAX, name_of, parts, problems_of
 
 
 @pytest.mark.parametrize("seeds", parts(1, 100), ids=name_of)
@@ -180,9 +166,9 @@ def a_watermark_that_runs_ahead(patch: pytest.MonkeyPatch) -> None:
 
 
 def everything_matches(patch: pytest.MonkeyPatch) -> None:
-    def on_subscribe(self: MatcherCore, message: Any) -> Any:
+    def on_subscribe(self: MatcherCore, accesspoint: str, message: Any) -> Any:
         message.record = replace(message.record, filter="not (sensor = -1)")
-        return original(self, message)
+        return original(self, accesspoint, message)
 
     original = MatcherCore.on_subscribe
     patch.setattr(MatcherCore, "on_subscribe", on_subscribe)

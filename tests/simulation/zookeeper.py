@@ -53,7 +53,8 @@ class SimulatedZooKeeper:
         self.reports: dict[str, dict[tuple[str, str], Report]] = {}
         self.watchers: list[Watcher] = []
         self.coordinators: list[SimulatedCoordinator] = []
-        self.on_record: Callable[[ScalingRecord | None], None] = lambda record: None
+        self.on_record: Callable[[ScalingRecord | None], None] = lambda _record: None
+        self.heard_within_s = HEARD_WITHIN_S
         self._told: set[tuple[str, str]] = set()
 
     def register(self, registration: Registration) -> None:
@@ -125,7 +126,7 @@ class SimulatedZooKeeper:
             elif area == "configuration":
                 watcher.on_configuration(self.configuration)
 
-        self.scheduler.at(self.scheduler.random.uniform(0, HEARD_WITHIN_S), tell)
+        self.scheduler.at(self.scheduler.random.uniform(0, self.heard_within_s), tell)
 
 
 class SimulatedCoordinator:

@@ -1,0 +1,21 @@
+"""Seeds in parts that run side by side, and what to call them."""
+
+from collections.abc import Callable, Iterable
+
+from tests.simulation.cluster import Simulation
+
+SEEDS_UNTIL_CAUGHT_MAX = 100
+
+
+def parts(first: int, last: int) -> list[range]:
+    return [range(start, min(start + 50, last + 1)) for start in range(first, last + 1, 50)]
+
+
+def name_of(seeds: range) -> str:
+    return f"{seeds[0]}-{seeds[-1]}"
+
+
+def problems_of(kind: Callable[[int], Simulation], seeds: Iterable[int]) -> list[str]:
+    """The message says how to see it again."""
+    name = getattr(kind, "__name__", str(kind))
+    return [f"{name}({seed}): {problem}" for seed in seeds for problem in kind(seed).run()]
