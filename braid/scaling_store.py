@@ -58,13 +58,8 @@ class ScalingStore:
         """Written once: one that is there already is left as it is."""
         path = self._paths.report(report.change, report.step, report.slice)
         for _ in range(TRIES_MAX):
-            try:
-                await self._session.create(path, znodes.encode(report))
+            if await self._create(path, znodes.encode(report), report.change):
                 return
-            except NodeExistsError:
-                return
-            except NoNodeError:
-                await self._session.ensure(self._paths.change(report.change))
         raise CoordinationUnavailable(f"{path} could not be created: its directory goes away again and again")
 
     async def show_progress(self, progress: Progress) -> None:
@@ -74,7 +69,8 @@ class ScalingStore:
                 await self._session.set(path, payload)
                 return
             except NoNodeError:
-                await self._session.ensure(path)
+                if await self._create(path, payload, progress.change):
+                    return
         raise CoordinationUnavailable(f"{path} could not be written: its directory goes away again and again")
 
     async def read(self, id: str) -> ScalingRecord | None:
@@ -166,6 +162,17 @@ class ScalingStore:
         if told != self._told:
             self._told = told
             self._reconciling.emit(told)
+
+    async def _create(self, path: str, payload: bytes, change: str) -> bool:
+        """One that is there already stays. False when the directory of the change was missing; then it is there now."""
+        try:
+            await self._session.create(path, payload)
+        except NodeExistsError:
+            pass
+        except NoNodeError:
+            await self._session.ensure(self._paths.change(change))
+            return False
+        return True
 
     async def _children(self, change: str) -> list[str]:
         try:
