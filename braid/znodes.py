@@ -4,15 +4,18 @@
 """
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
+from braid.scaling import Progress, Report, ScalingRecord, Step
 from braid.topology import LAYERS, Configuration, Layer, Registration
 
 ROOT = "/braid"
 NO_VERSION = -1  # the version of a znode that is not there
+PROGRESS = "progress"  # instead of a step, in the name of the znode
 
 
 class Paths:
@@ -22,6 +25,9 @@ class Paths:
         self.cluster = f"{ROOT}/{cluster}"
         self.configuration = f"{self.cluster}/configuration"
         self.coordinators = f"{self.cluster}/coordinators"
+        self.scaling = f"{self.cluster}/scaling"
+        self.scalings = f"{self.cluster}/scalings"
+        self.changes = f"{self.cluster}/changes"
 
     def layer(self, layer: Layer) -> str:
         return f"{self.cluster}/slices/{layer}"
@@ -32,9 +38,21 @@ class Paths:
     def candidate(self, name: str) -> str:
         return f"{self.coordinators}/{name}"
 
+    def ended(self, scaling: str) -> str:
+        return f"{self.scalings}/{scaling}"
+
+    def change(self, change: str) -> str:
+        return f"{self.changes}/{change}"
+
+    def report(self, change: str, step: Step, slice: str) -> str:
+        return f"{self.change(change)}/{step}:{slice}"
+
+    def progress(self, change: str, slice: str) -> str:
+        return f"{self.change(change)}/{PROGRESS}:{slice}"
+
     def directories(self) -> tuple[str, ...]:
         """The znodes that stay and only hold others."""
-        return (*(self.layer(layer) for layer in LAYERS), self.coordinators)
+        return (*(self.layer(layer) for layer in LAYERS), self.coordinators, self.scalings, self.changes)
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -44,7 +62,7 @@ class Candidate(msgspec.Struct, frozen=True):
     pid: int
 
 
-def encode(payload: Registration | Configuration | Candidate) -> bytes:
+def encode(payload: Registration | Configuration | Candidate | ScalingRecord | Report | Progress) -> bytes:
     return msgspec.json.encode(payload)
 
 
@@ -56,6 +74,26 @@ def decode_registration(payload: bytes) -> Registration:
 def decode_configuration(payload: bytes) -> Configuration:
     """Raises `msgspec.MsgspecError` for anything else."""
     return msgspec.json.decode(payload, type=Configuration)
+
+
+def decode_record(payload: bytes) -> ScalingRecord:
+    """Raises `msgspec.MsgspecError` for anything else."""
+    return msgspec.json.decode(payload, type=ScalingRecord)
+
+
+def decode_report(payload: bytes) -> Report:
+    """Raises `msgspec.MsgspecError` for anything else."""
+    return msgspec.json.decode(payload, type=Report)
+
+
+def decode_progress(payload: bytes) -> Progress:
+    """Raises `msgspec.MsgspecError` for anything else."""
+    return msgspec.json.decode(payload, type=Progress)
+
+
+def is_scaling_id(text: str) -> bool:
+    """It becomes part of a path, and comes from people."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", text) is not None
 
 
 def in_order_of_arrival(candidates: Iterable[str]) -> list[str]:

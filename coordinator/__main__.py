@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import signal
 import sys
+import time
 from pathlib import Path
 
 import structlog
@@ -16,6 +17,8 @@ from braid.coordination import (
     Deposed,
     Elected,
     NotLeading,
+    ReportsChanged,
+    ScalingChanged,
     SessionExpired,
     SessionRestored,
     SessionSuspended,
@@ -33,13 +36,17 @@ from coordinator.events import (
     Event,
     Inform,
     ReadConfiguration,
+    RecordWritten,
+    Sweep,
     Tick,
     WriteConfiguration,
+    WriteRecord,
 )
 
 log = structlog.get_logger()
 
 TICK_S = 1.0
+SCALING_TICK_S = 0.1
 
 
 class Shell:
@@ -48,10 +55,11 @@ class Shell:
     def __init__(self, settings: Settings) -> None:
         cluster = settings.cluster
         self._core = Coordinator(settings.slices)
-        # Bounded by its writers: one tick a second, an answer per effect, and coalesced changes.
+        # Bounded by its writers: one tick at a time, an answer per effect, and coalesced changes.
         self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._tick_waits = False
         self._coordination = Coordination(
-            cluster.zookeeper, cluster.name, cluster.session_timeout_s, self._on_coordination
+            cluster.zookeeper, cluster.name, cluster.session_timeout_s, self._on_coordination, follow_scalings=True
         )
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -72,41 +80,56 @@ class Shell:
 
     def _on_coordination(self, event: CoordinationEvent) -> None:
         match event:
-            case Elected() | Deposed() | SlicesChanged():
+            case Elected() | Deposed() | SlicesChanged() | ScalingChanged() | ReportsChanged():
                 self._events.put_nowait(event)
             case SessionSuspended() | SessionRestored() | SessionExpired():
                 log.info("zookeeper", event_kind=type(event).__name__)
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
-            self._events.put_nowait(Tick())
+            await asyncio.sleep(SCALING_TICK_S if self._core.is_scaling else TICK_S)
+            if not self._tick_waits:
+                self._tick_waits = True
+                self._events.put_nowait(Tick())
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             event = await self._events.get()
-            for effect in self._core.on_event(event, loop.time()):
+            if isinstance(event, Tick):
+                self._tick_waits = False
+            for effect in self._core.on_event(event, loop.time(), time.time()):
                 await self._perform(effect)
 
     async def _perform(self, effect: Effect) -> None:
         match effect:
             case Inform():
                 (log.warning if effect.warning else log.info)(effect.message, **effect.fields)
-            case ReadConfiguration() | WriteConfiguration():
+            case Sweep(keep):
+                try:
+                    await self._coordination.sweep_scalings(keep)
+                except CoordinationUnavailable as error:
+                    log.info("what scalings left behind is removed the next time", reason=str(error))
+            case ReadConfiguration() | WriteConfiguration() | WriteRecord():
                 try:
                     self._events.put_nowait(await self._ask(effect))
                 except (CoordinationUnavailable, CorruptConfiguration, StaleVersion, NotLeading) as error:
                     self._events.put_nowait(AttemptFailed(effect.attempt, str(error)))
 
-    async def _ask(self, effect: ReadConfiguration | WriteConfiguration) -> Event:
+    async def _ask(self, effect: ReadConfiguration | WriteConfiguration | WriteRecord) -> Event:
         match effect:
             case ReadConfiguration(attempt):
                 configuration, version = await self._coordination.read_configuration()
-                return ConfigurationRead(attempt, configuration, version)
-            case WriteConfiguration(attempt, configuration, expected_version):
-                version = await self._coordination.write_configuration(configuration, expected_version)
+                record = await self._coordination.read_running_scaling()
+                change = configuration.change if configuration is not None else None
+                reports = await self._coordination.read_reports(change.id) if change is not None else ()
+                return ConfigurationRead(attempt, configuration, version, record, reports)
+            case WriteConfiguration(attempt, configuration, expected_version, record):
+                version = await self._coordination.write_configuration(configuration, expected_version, record)
                 return ConfigurationWritten(attempt, configuration, version)
+            case WriteRecord(attempt, record):
+                await self._coordination.write_record(record)
+                return RecordWritten(attempt, record)
 
 
 async def serve(settings: Settings) -> None:

@@ -216,8 +216,9 @@ class Coordinator:
             self._standing.record = record
             return []
         self._standing.record = None
-        fields = {"id": record.id, "epoch": record.epoch, "reason": record.reason}
-        return [Inform(f"scaling {record.state}", fields, warning=record.state == "aborted"), Sweep(None)]
+        if record.state == "aborted":
+            return [Inform("scaling aborted", {"id": record.id, "reason": record.reason}, warning=True), Sweep(None)]
+        return [Inform("scaling done", {"id": record.id, "epoch": record.epoch, "moved": record.moved}), Sweep(None)]
 
     def _remind(self, wait: Wait, now: float) -> Effects:
         if now < self._remind_at:

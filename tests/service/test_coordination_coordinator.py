@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from braid.coordination import ConfigurationChanged, Coordination, Event
+from braid.scaling import Ask, Report, ScalingRecord, Step
 from braid.topology import Configuration, Layer, Registration
 from tests.service.zookeeper_fixture import ZooKeeperServer
 
@@ -35,12 +36,13 @@ class Stage:
         self._slices: list[Coordination] = []
         self._processes: list[asyncio.subprocess.Process] = []
 
-    async def start_slice(self, layer: Layer) -> None:
+    async def start_slice(self, layer: Layer, number: int = 1) -> Coordination:
         on_event = self.events.append if not self._slices else lambda _event: None
         coordination = Coordination(self.hosts, self.cluster, 10.0, on_event)
         self._slices.append(coordination)
         await coordination.start()
-        await coordination.register(Registration(f"{layer}-1", layer, "h:1", "h:2", os.getpid(), 1, "0"))
+        await coordination.register(Registration(f"{layer}-{number}", layer, "h:1", "h:2", os.getpid(), 1, "0"))
+        return coordination
 
     async def start_coordinator(self, name: str, **environment: str) -> asyncio.subprocess.Process:
         with self.log(name).open("wb") as log:
@@ -58,6 +60,15 @@ class Stage:
     def configurations(self) -> list[Configuration]:
         changes = [event for event in self.events if isinstance(event, ConfigurationChanged)]
         return [change.configuration for change in changes if change.configuration is not None]
+
+    def phases(self) -> list[str]:
+        """Each once, in order, as the slices are told."""
+        phases = [each.change.phase if each.change is not None else "none" for each in self.configurations()]
+        return list(dict.fromkeys(phases))
+
+    async def report(self, step: Step, *slices: str, **details: float) -> None:
+        for slice in slices:
+            await self._slices[0].report(Report("scaling-1", step, slice, 1, details))
 
     async def close(self) -> None:
         for process in self._processes:
@@ -91,6 +102,64 @@ async def test_the_first_configuration_waits_for_all_slices_and_the_next_leader_
     await until(lambda: "configuration in force" in stage.log("second").read_text())
     await until(lambda: "the stored configuration stays in force" in stage.log("second").read_text())
     assert stage.configurations() == [FIRST]
+
+
+async def start_cluster(stage: Stage) -> tuple[Coordination, asyncio.subprocess.Process]:
+    """One slice of each layer, and a coordinator that leads. The slices live in this process."""
+    slice = await stage.start_slice("accesspoint")
+    await stage.start_slice("matcher")
+    await stage.start_slice("exitpoint")
+    coordinator = await stage.start_coordinator("first", BRAID_CLUSTER__SESSION_TIMEOUT_S="2")
+    await until(lambda: stage.configurations() == [FIRST])
+    return slice, coordinator
+
+
+async def running(slice: Coordination) -> ScalingRecord:
+    record = await slice.read_scaling("scaling-1")
+    assert record is not None
+    return record
+
+
+async def test_a_scaling_is_led_to_its_end_also_by_a_leader_that_comes_in_the_middle(stage: Stage) -> None:
+    slice, first = await start_cluster(stage)
+    await slice.ask_scaling(ScalingRecord("scaling-1", Ask({"matcher": 2}), 1.0))
+    deadline = time.monotonic() + 20
+    while (await running(slice)).wants != ("matcher-2",):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+    await stage.start_slice("matcher", 2)
+    await until(lambda: stage.phases() == ["none", "moving"])
+    await stage.report("change-ready", "matcher-1", "matcher-2", moved=3.0)
+    await until(lambda: stage.phases()[-1] == "changing")
+
+    first.kill()
+    await first.wait()
+    await stage.start_coordinator("second")
+    await stage.report("done", "matcher-1", "matcher-2")
+    await stage.report("exit-point-matcher-updated", "exitpoint-1")
+    await until(lambda: stage.phases()[-1] == "flushing")
+    await stage.report("scale-end", "accesspoint-1", held_s=0.5)
+    target = Configuration(2, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1",), epochs=2)
+    await until(lambda: stage.configurations()[-1] == target)
+    record = await running(slice)
+    assert (record.state, record.epoch, record.moved, record.longest_pause_s) == ("done", 2, 6, 0.5)
+    assert list(record.began_s) == ["gathering", "moving", "changing", "flushing", "ending", "done"]
+    await until(lambda: "scaling done" in stage.log("second").read_text())
+    await slice.ask_scaling(ScalingRecord("scaling-2", Ask({"matcher": 2}), 2.0))  # the next one may come
+
+
+async def test_a_slice_that_dies_while_state_moves_ends_the_scaling(stage: Stage) -> None:
+    slice, _ = await start_cluster(stage)
+    spare = await stage.start_slice("matcher", 2)
+    await slice.ask_scaling(ScalingRecord("scaling-1", Ask(replace=("matcher-1",)), 1.0))
+    await until(lambda: stage.phases() == ["none", "moving"])
+    await spare.stop()
+    await until(lambda: stage.configurations()[-1].epochs == 2)
+    assert stage.configurations()[-1] == Configuration(
+        1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",), epochs=2
+    )
+    record = await running(slice)
+    assert (record.state, record.reason) == ("aborted", "matcher-2 is gone")
 
 
 async def test_without_an_address_it_says_what_to_give() -> None:

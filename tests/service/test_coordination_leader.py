@@ -106,14 +106,14 @@ async def test_a_leader_that_was_deposed_without_knowing_it_changes_nothing(
     pair: tuple[Candidate, Candidate], zookeeper: ZooKeeperServer
 ) -> None:
     leader, other = await elect_first(pair)
-    candidate = leader._candidate
+    candidate = leader._election._candidate
     assert candidate is not None
     client = KazooClient(zookeeper.hosts)
     client.start()
     client.delete(candidate)
     client.stop()
     client.close()
-    leader._leading = True  # as if the news had not arrived
+    leader._election._leading = True  # as if the news had not arrived
     with pytest.raises(NotLeading):
         await leader.write_configuration(configuration(1), NO_VERSION)
     assert await other.read_configuration() == (None, NO_VERSION)

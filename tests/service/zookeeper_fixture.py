@@ -68,7 +68,7 @@ def expire_session(coordination: Coordination) -> None:
     The owner connects again at once and may win the session back before it is closed, or take it from the second
     client while that one connects; then it is tried again.
     """
-    victim = coordination._kazoo
+    victim = coordination._session._kazoo
     identity = victim.client_id
     assert identity is not None, "not connected"
     for _ in range(20):

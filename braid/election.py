@@ -1,0 +1,59 @@
+"""Which coordinator leads: the candidate that came first, and only while it is sure of its connection."""
+
+import os
+import socket
+import uuid
+
+from braid import znodes
+from braid.coordination_events import Deposed, Elected, NotLeading
+from braid.reconciling import Reconciling
+from braid.zookeeper_session import ZooKeeperSession
+
+
+class Election:
+    def __init__(self, session: ZooKeeperSession, paths: znodes.Paths, reconciling: Reconciling) -> None:
+        self._session = session
+        self._paths = paths
+        self._reconciling = reconciling
+        self._standing = False
+        self._leading = False
+        # Part of our name in the election, so that a candidate whose creation was never confirmed is known as ours.
+        self._candidacy = f"{uuid.uuid4().hex}-"
+        self._candidate: str | None = None  # path of our znode
+
+    def stand(self) -> None:
+        self._standing = True
+        self._reconciling.mark("coordinators")
+
+    def proof(self) -> str:
+        """A znode that exists as long as this process may write; a transaction checks it.
+
+        Who never stood for election is not held back. Raises `NotLeading`.
+        """
+        if self._standing and not self._leading:
+            raise NotLeading("another coordinator leads, or the connection is lost")
+        return self._candidate or self._paths.coordinators
+
+    async def settle(self) -> None:
+        if not self._standing:
+            return
+        names = await self._session.children(self._paths.coordinators, self._reconciling.watch("coordinators"))
+        order = znodes.in_order_of_arrival(names)
+        ours = [name for name in order if name.startswith(self._candidacy)]
+        if not ours:
+            self.depose()
+            payload = znodes.encode(znodes.Candidate(socket.gethostname(), os.getpid()))
+            await self._session.create(self._paths.candidate(self._candidacy), payload, ephemeral=True, sequence=True)
+            return  # the watch fires, and the next round sees our place
+        self._candidate = self._paths.candidate(ours[0])
+        if ours[0] == order[0] and self._session.is_connected and not self._leading:
+            self._leading = True
+            self._reconciling.emit(Elected())
+
+    def on_expired(self) -> None:
+        self._candidate = None
+
+    def depose(self) -> None:
+        if self._leading:
+            self._leading = False
+            self._reconciling.emit(Deposed())
