@@ -67,6 +67,7 @@ class GroupCommit:
         self.flush()
 
     def put_all(self, pairs: list[tuple[bytes, bytes]], done: Done) -> None:
+        """`done` is told when all of them, perhaps none, and whatever was queued before are written."""
         self._queued += pairs
         self._done.append(done)
         self.flush()
@@ -88,7 +89,7 @@ class GroupCommit:
 
     def flush(self) -> None:
         """Writes what waits; under "interval" it also brings to the disk what was written since the last time."""
-        if self._writing is None and (self._queued or self._is_sync_due()):
+        if self._writing is None and (self._queued or self._done or self._is_sync_due()):
             self._writing = asyncio.get_running_loop().create_task(self._write_queued())
 
     def _is_sync_due(self) -> bool:
@@ -99,7 +100,7 @@ class GroupCommit:
     async def _write_queued(self) -> None:
         try:
             # Asked before every write: under load this goes on without end.
-            while self._queued or self._is_sync_due():
+            while self._queued or self._done or self._is_sync_due():
                 operations, self._queued = self._queued, []
                 done, self._done = self._done, []
                 failure = await self._attempt(operations, self._is_sync_due())

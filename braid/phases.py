@@ -6,7 +6,7 @@ understands, and whatever an earlier phase would have done is done then.
 
 import msgspec
 
-from braid.topology import Change, Configuration, Layer
+from braid.topology import Change, Configuration, Layer, Phase
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -32,7 +32,12 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 PhaseEvent = Settled | Moving | Changing | Flushing | Ending
-_EVENTS = {"moving": Moving, "changing": Changing, "flushing": Flushing, "ending": Ending}
+_EVENTS: dict[Phase, type[Moving | Changing | Flushing | Ending]] = {
+    "moving": Moving,
+    "changing": Changing,
+    "flushing": Flushing,
+    "ending": Ending,
+}
 
 
 def phase_events(name: str, layer: Layer, known: Change | None, configuration: Configuration) -> list[PhaseEvent]:
