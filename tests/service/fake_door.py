@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -238,13 +238,6 @@ def _registration(name: str, layer: str) -> Registration:
         incarnation=1,
         version="0.1.0",
     )
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    """Waits for something that has no event of its own."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def closing_of(ws: ClientConnection) -> tuple[int | None, str]:

@@ -4,26 +4,19 @@ import asyncio
 import os
 import signal
 import sys
-import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from braid.coordination import ConfigurationChanged, Coordination, Event
 from braid.topology import Configuration, Layer, Registration
+from tests.service.waiting import until
 from tests.service.zookeeper_fixture import ZooKeeperServer
 
 FIRST = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
 LAYERS: tuple[Layer, ...] = ("accesspoint", "matcher", "exitpoint")
-
-
-async def until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "this did not become true in time"
-        await asyncio.sleep(0.02)
 
 
 class Stage:

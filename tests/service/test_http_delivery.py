@@ -9,7 +9,8 @@ import pytest_asyncio
 
 from braid.config import Delivery, Settings
 from services.connpoint.http.delivery import FRAME_BYTES_MAX
-from tests.service.fake_door import FakeAttachment, Served, closing_of, serving, stuck, until
+from tests.service.fake_door import FakeAttachment, Served, closing_of, serving, stuck
+from tests.service.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,7 +14,8 @@ from braid.config import Limits, Settings
 from services.connpoint.http import protocols, server
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
-from tests.service.fake_door import FakeDoor, closing_of, problem_of, serving, stuck, until
+from tests.service.fake_door import FakeDoor, closing_of, problem_of, serving, stuck
+from tests.service.waiting import until
 
 
 async def test_a_taken_port_is_an_error_and_a_stopped_one_is_free() -> None:

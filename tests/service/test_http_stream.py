@@ -9,7 +9,8 @@ import pytest
 import pytest_asyncio
 
 from braid import problems
-from tests.service.fake_door import FakeAttachment, Served, problem_of, serving, stuck, until
+from tests.service.fake_door import FakeAttachment, Served, problem_of, serving, stuck
+from tests.service.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

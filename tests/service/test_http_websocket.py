@@ -14,7 +14,8 @@ from websockets.exceptions import InvalidStatus
 from braid import problems
 from braid.config import Limits, Settings
 from services.connpoint.http.connection import ANSWERS_WAITING_MAX, PUBLISHES_IN_FLIGHT_MAX
-from tests.service.fake_door import Served, closing_of, serving, until
+from tests.service.fake_door import Served, closing_of, serving
+from tests.service.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

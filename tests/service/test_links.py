@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import struct
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from braid.codec import HEARTBEAT, PROTOCOL, PROTOCOL_VERSION, Hello, encode_fra
 from braid.config import Links
 from braid.links import LinkPool
 from braid.messages import AnyMessage, Unsubscribe
+from tests.service.waiting import until
 
 LIMITS = Links(
     frame_bytes_max=1 << 20,
@@ -29,14 +29,18 @@ LIMITS = Links(
 
 
 def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Slices run on uvloop, tests of others on asyncio; the two differ in when they call what."""
+    """Slices run on uvloop, tests of others on asyncio; the two differ in when they call what.
+
+    Much of this is waiting, so a quick run does it only on the loop of the slices.
+    """
 
     def run_test(run: Callable[[Coroutine[Any, Any, None]], None], **arguments: Any) -> None:
         run(test(**arguments))
 
     signature = inspect.signature(test)
     run = inspect.Parameter("run", inspect.Parameter.KEYWORD_ONLY)
-    loops = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+    on_asyncio = pytest.param(asyncio.run, id="asyncio", marks=pytest.mark.slow)
+    loops = pytest.mark.parametrize("run", [on_asyncio, pytest.param(uvloop.run, id="uvloop")])
     vars(run_test).update(
         __name__=test.__name__,
         __doc__=test.__doc__,
@@ -104,13 +108,6 @@ async def running(name: str, limits: Links = LIMITS, port: int = 0, **options: A
     finally:
         await slice.pool.close()
         await asyncio.sleep(0)
-
-
-async def until(condition: Callable[[], Any], timeout_s: float = 5.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.002)
 
 
 async def linked(upstream: Slice, downstream: Slice) -> None:

@@ -34,14 +34,6 @@ class SimulatedSlice(Node):
         self.alive = True
         self.scheduler.note(f"{self.name} starts, incarnation {self.incarnation}")
         self.reset()
-        incarnation = self.incarnation
-
-        def tick() -> None:
-            if self.alive and self.incarnation == incarnation:
-                self.on_tick()
-                self.scheduler.at(TICK_S, tick)
-
-        self.scheduler.at(TICK_S, tick)
 
     def crash(self) -> None:
         self.scheduler.note(f"{self.name} crashes")
@@ -66,7 +58,24 @@ class SimulatedSlice(Node):
         raise NotImplementedError
 
     def on_registry(self, registry: dict[str, int]) -> None: ...
-    def on_tick(self) -> None: ...
+
+
+class TickingSlice(SimulatedSlice):
+    """One whose core acts as time goes by; most of what the simulator does is to let it go by."""
+
+    def start(self) -> None:
+        super().start()
+        incarnation = self.incarnation
+
+        def tick() -> None:
+            if self.alive and self.incarnation == incarnation:
+                self.on_tick()
+                self.scheduler.at(TICK_S, tick)
+
+        self.scheduler.at(TICK_S, tick)
+
+    def on_tick(self) -> None:
+        raise NotImplementedError
 
 
 class SimulatedAccessPoint(SimulatedSlice):
@@ -115,7 +124,7 @@ class SimulatedMatcher(SimulatedSlice):
         self.scheduler.at(self.scheduler.random.uniform(0, 0.02), written)
 
 
-class SimulatedExitPoint(SimulatedSlice):
+class SimulatedExitPoint(TickingSlice):
     def reset(self) -> None:
         self.core = ExitPointCore(self.name, self.clock_ns, gathers_max=100_000, gather_s_max=60)
 
@@ -138,7 +147,7 @@ class SimulatedExitPoint(SimulatedSlice):
         self.perform(self.core.on_tick(self.scheduler.now_s))
 
 
-class SimulatedConnPoint(SimulatedSlice):
+class SimulatedConnPoint(TickingSlice):
     """Subscribers and publishers are ledger entries: what was acknowledged, and what arrived."""
 
     def __init__(self, *arguments: Any, settings: Ingress, ledger: Any) -> None:
