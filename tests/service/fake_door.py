@@ -29,6 +29,7 @@ from braid.topology import Configuration, Registration
 from services.connpoint.door import Closed, Item, MatchesExplained
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
+from tests.service.waiting import TIMEOUT_S
 
 
 class FakeAttachment:
@@ -244,7 +245,7 @@ async def closing_of(ws: ClientConnection) -> tuple[int | None, str]:
     """Reads everything that is left; the code and the reason of the close frame, if there was one."""
     try:
         while True:
-            await asyncio.wait_for(ws.recv(), 10)
+            await asyncio.wait_for(ws.recv(), TIMEOUT_S)
     except ConnectionClosed as closed:
         return (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else (None, "")
 
@@ -269,6 +270,7 @@ class Served(NamedTuple):
     door: FakeDoor
     client: httpx.AsyncClient
     port: int
+    server: HttpServer
 
     def connect(self, query: str = "", **options: Any) -> connect:
         """A WebSocket to it."""
@@ -283,7 +285,7 @@ async def serving(settings: Settings | None = None, **app_options: Any) -> Async
     port = await server.start()
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-            yield Served(door, client, port)
+            yield Served(door, client, port, server)
     finally:
         door.stop()
         await server.stop()

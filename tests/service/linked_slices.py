@@ -12,15 +12,17 @@ import uvloop
 from braid import metrics
 from braid.codec import HEARTBEAT, PROTOCOL, PROTOCOL_VERSION, Hello, encode_hello
 from braid.config import Links
+from braid.link import Link
 from braid.links import LinkPool
 from braid.messages import AnyMessage, Unsubscribe
-from tests.service.waiting import until
+from tests.service.waiting import TIMEOUT_S, until
 
+# A machine that pauses for a second is neither silent nor too slow to shake hands; a test that needs silence says so.
 LIMITS = Links(
     frame_bytes_max=1 << 20,
-    handshake_s=0.5,
+    handshake_s=20.0,
     heartbeat_s=0.04,
-    silence_s=0.6,
+    silence_s=20.0,
     backoff_s_min=0.01,
     backoff_s_max=0.05,
 )
@@ -93,6 +95,10 @@ class Slice:
     def target(self, *others: "Slice") -> None:
         self.pool.retarget({other.name: other.address for other in others})
 
+    def link_with(self, peer: str) -> Link:
+        (link,) = [link for link in self.pool._all if link.peer is not None and link.peer.name == peer]
+        return link
+
     def send(self, to: "Slice", *numbers: int, size: int = 0) -> None:
         self.pool.send(to.name, [message(number, size) for number in numbers])
 
@@ -113,6 +119,17 @@ async def linked(upstream: Slice, downstream: Slice) -> None:
     await until(lambda: upstream.pool.is_linked(downstream.name) and ("up", upstream.name) in downstream.events)
 
 
+async def hear_more(*links: Link) -> None:
+    """Until each of them has heard something of its peer."""
+    before = [link._heard_at for link in links]
+    await until(lambda: all(link._heard_at > then for link, then in zip(links, before, strict=True)))
+
+
+def fall_silent(link: Link) -> None:
+    """As if the last thing heard of its peer were long ago."""
+    link._heard_at -= 2 * LIMITS.silence_s
+
+
 class Stranger:
     """A peer made by hand: bytes go out exactly as given."""
 
@@ -126,8 +143,9 @@ class Stranger:
     async def closed(self) -> bool:
         """Reads on until the other end hangs up."""
         try:
-            while await asyncio.wait_for(self.reader.read(1 << 16), 5):
-                pass
+            async with asyncio.timeout(TIMEOUT_S):
+                while await self.reader.read(1 << 16):
+                    pass
         except ConnectionError:
             pass
         return True

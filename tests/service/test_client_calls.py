@@ -231,7 +231,7 @@ async def test_a_stream_ends_with_its_window(monkeypatch: pytest.MonkeyPatch) ->
         await peer.accept_unsubscription()
 
     async with scripted(script) as server, braid.Client(server.url) as client:
-        async with client.subscribe(until="+300ms") as stream:
+        async with client.subscribe(until="+1s") as stream:
             assert [notification.publication.id async for notification in stream] == ["a"]
         await server.played(0)
 

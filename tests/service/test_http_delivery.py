@@ -10,7 +10,7 @@ import pytest_asyncio
 from braid.config import Delivery, Settings
 from services.connpoint.http.delivery import FRAME_BYTES_MAX
 from tests.service.fake_door import FakeAttachment, Served, closing_of, serving, stuck
-from tests.service.waiting import until
+from tests.service.waiting import TIMEOUT_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -34,7 +34,7 @@ def payload(number: int, text: str = "") -> bytes:
 
 
 async def attachment_of(served: Served, subscriber: str) -> FakeAttachment:
-    await asyncio.wait_for(served.door.attached.wait(), 5)
+    await asyncio.wait_for(served.door.attached.wait(), TIMEOUT_S)
     return served.door.attachments[subscriber]
 
 
@@ -138,7 +138,7 @@ async def test_publishing_goes_on_beside_notifications(served: Served) -> None:
             attachment.push(payload(ref))
             await ws.send(json.dumps({"op": "publish", "ref": ref, "publications": [{}]}))
         while answers < 50 or notifications < 50:
-            frame = json.loads(await asyncio.wait_for(ws.recv(), 5))
+            frame = json.loads(await asyncio.wait_for(ws.recv(), TIMEOUT_S))
             if frame["op"] == "notify":
                 notifications += len(frame["notifications"])
             else:

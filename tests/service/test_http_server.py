@@ -52,7 +52,7 @@ async def test_connections_are_bounded() -> None:
             with pytest.raises(InvalidStatus) as refused_socket:
                 await served.connect()
             assert refused_socket.value.response.status_code == 503
-        await asyncio.sleep(0.05)
+        await until(lambda: len(served.server._server.server_state.connections) < 2)
         async with served.connect():
             pass
         assert (await served.client.get("/v1/cluster")).status_code == 200

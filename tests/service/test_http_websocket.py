@@ -15,7 +15,7 @@ from braid import problems
 from braid.config import Limits, Settings
 from services.connpoint.http.connection import ANSWERS_WAITING_MAX, PUBLISHES_IN_FLIGHT_MAX
 from tests.service.fake_door import Served, closing_of, serving
-from tests.service.waiting import until
+from tests.service.waiting import TIMEOUT_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -234,8 +234,7 @@ async def test_a_few_publishes_overlap_and_their_number_is_bounded(served: Serve
     async with served.connect() as ws:
         for ref in range(40):
             await ws.send(json.dumps({"op": "publish", "ref": ref, "publications": [{"id": str(ref)}]}))
-        await asyncio.sleep(0.2)
-        assert served.door.in_flight == PUBLISHES_IN_FLIGHT_MAX
+        await until(lambda: served.door.in_flight == PUBLISHES_IN_FLIGHT_MAX)
         served.door.publishing.set()
         answers = [json.loads(await ws.recv()) for _ in range(40)]
     assert [answer["ids"] for answer in answers] == [[str(ref)] for ref in range(40)]
@@ -262,7 +261,7 @@ async def test_a_client_that_leaves_frees_what_it_waited_for(served: Served) -> 
     served.door.publishing.clear()
     async with served.connect("?subscriber=leaving") as ws:
         await ws.send(json.dumps({"op": "publish", "ref": 1, "publications": [{}]}))
-        await asyncio.wait_for(served.door.publish_called.wait(), 5)
+        await asyncio.wait_for(served.door.publish_called.wait(), TIMEOUT_S)
     await until(lambda: not served.door.in_flight and served.door.attachments["leaving"].detached)
     assert served.door.published == []
 

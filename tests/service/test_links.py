@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from tests.service.linked_slices import LIMITS, dropped, linked, message, on_both_loops, running
+from tests.service.linked_slices import dropped, hear_more, linked, message, on_both_loops, running
 from tests.service.waiting import until
 
 
@@ -56,7 +56,8 @@ async def test_a_batch_longer_than_a_frame_arrives_whole() -> None:
 async def test_idle_links_live_on_heartbeats() -> None:
     async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
         await linked(matcher, exitpoint)
-        await asyncio.sleep(LIMITS.silence_s + 0.1)
+        for _ in range(3):
+            await hear_more(matcher.link_with("exitpoint-1"), exitpoint.link_with("matcher-1"))
         assert matcher.events == [("up", "exitpoint-1")]
 
 

@@ -6,7 +6,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from braid.codec import HEARTBEAT, encode_frames, encode_hello
-from tests.service.linked_slices import hello, linked, message, on_both_loops, reasons, running, stranger
+from tests.service.linked_slices import (
+    LIMITS,
+    fall_silent,
+    hello,
+    linked,
+    message,
+    on_both_loops,
+    reasons,
+    running,
+    stranger,
+)
 from tests.service.waiting import until
 
 FOREIGN = {
@@ -26,7 +36,8 @@ FOREIGN = {
 @pytest.mark.parametrize("name", FOREIGN)
 async def test_a_foreign_peer_is_refused_with_a_reason_and_others_go_on(name: str) -> None:
     data, reason = FOREIGN[name]
-    async with running("connpoint-1") as connpoint, running("exitpoint-1") as exitpoint:
+    limits = LIMITS.model_copy(update={"handshake_s": 0.1}) if reason == "no handshake in time" else LIMITS
+    async with running("connpoint-1", limits) as connpoint, running("exitpoint-1") as exitpoint:
         await linked(exitpoint, connpoint)
         with capture_logs() as logs:
             async with stranger(connpoint) as peer:
@@ -39,11 +50,12 @@ async def test_a_foreign_peer_is_refused_with_a_reason_and_others_go_on(name: st
         assert connpoint.events == [("up", "exitpoint-1")]
 
 
+SILENT = "nothing heard for"
 SPOILT = {
     "too long a frame": (struct.pack(">I", (1 << 20) + 1), "a frame of 1048577 bytes; at most 1048576 are allowed"),
     "garbage": (struct.pack(">I", 3) + b"\xc1\xc1\xc1", "a frame that is not a list of messages"),
-    "half a frame and silence": (struct.pack(">I", 100) + b"\x91", "nothing heard for"),
-    "silence": (b"", "nothing heard for"),
+    "half a frame and silence": (struct.pack(">I", 100) + b"\x91", SILENT),
+    "silence": (b"", SILENT),
 }
 
 
@@ -58,6 +70,10 @@ async def test_a_link_that_spoils_is_closed_with_a_reason_and_others_go_on(name:
                 peer.send(encode_hello(hello("exitpoint-9")) + encode_frames([message(7)], 1 << 20)[0])
                 await until(lambda: connpoint.received == [7])
                 peer.send(data)
+                if reason == SILENT:
+                    link = connpoint.link_with("exitpoint-9")
+                    await until(lambda: link._reader.held_bytes == len(data))
+                    fall_silent(link)
                 assert await peer.closed()
                 await until(lambda: reasons(logs, "link lost"))
         assert reasons(logs, "link lost")[0].startswith(reason)

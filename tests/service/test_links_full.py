@@ -5,8 +5,18 @@ import asyncio
 from structlog.testing import capture_logs
 
 from braid import metrics
-from tests.service.linked_slices import LIMITS, Slice, deaf_server, linked, message, on_both_loops, reasons, running
-from tests.service.waiting import until
+from tests.service.linked_slices import (
+    LIMITS,
+    Slice,
+    deaf_server,
+    fall_silent,
+    linked,
+    message,
+    on_both_loops,
+    reasons,
+    running,
+)
+from tests.service.waiting import TIMEOUT_S, until
 
 
 @on_both_loops
@@ -38,7 +48,8 @@ async def congest(matcher: Slice, accesspoint: Slice) -> int:
         sent += 1
         await asyncio.sleep(0)
     accesspoint.send(matcher, 1)
-    await asyncio.sleep(LIMITS.silence_s + 0.1)  # a link that is not read is not silent
+    fall_silent(matcher.link_with("accesspoint-1"))
+    await asyncio.sleep(3 * LIMITS.heartbeat_s)  # a link that is not read is not silent
     assert matcher.received == []
     assert ("down", "accesspoint-1") not in matcher.events
     return sent
@@ -57,7 +68,7 @@ async def test_while_downstream_is_full_upstream_is_not_read() -> None:
         sent = await congest(matcher, accesspoint)
         size = 0
         while size < sent * 50_000:
-            size += len(await asyncio.wait_for(readers[0].read(1 << 20), 5))
+            size += len(await asyncio.wait_for(readers[0].read(1 << 20), TIMEOUT_S))
         await until(lambda: matcher.received == [1])
         assert matcher.pool.is_linked("exitpoint-1")
 
