@@ -23,12 +23,6 @@ async def shared() -> AsyncIterator[Served]:
         yield served
 
 
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
-
-
 def payload(number: int, text: str = "") -> bytes:
     return json.dumps({"subscriptions": ["s1"], "publication": {"id": str(number), "text": text}}).encode()
 

@@ -21,12 +21,6 @@ async def shared() -> AsyncIterator[Served]:
         yield served
 
 
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
-
-
 class Events:
     """Reads blocks of an event stream; comments are blocks of their own."""
 

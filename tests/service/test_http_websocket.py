@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import structlog
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
@@ -18,18 +16,6 @@ from tests.service.fake_door import Served, closing_of, serving
 from tests.service.waiting import TIMEOUT_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
 
 
 async def ask(ws: ClientConnection, frame: Any) -> Any:
