@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import gc
 import signal
 
 import pytest
@@ -7,9 +8,9 @@ from hypothesis import settings
 
 from tests.service.zookeeper_fixture import zookeeper
 
-__all__ = ["pytest_collection_modifyitems", "pytest_configure", "zookeeper"]
+__all__ = ["pytest_collection_finish", "pytest_collection_modifyitems", "pytest_configure", "quick", "zookeeper"]
 
-QUICK_EXAMPLES_MAX = 50
+QUICK_EXAMPLES_MAX = 25
 
 
 def pytest_configure() -> None:
@@ -19,15 +20,31 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def is_quick(config: pytest.Config) -> bool:
+    return bool(config.getoption("markexpr") == "not slow")
+
+
+@pytest.fixture(scope="session")
+def quick(pytestconfig: pytest.Config) -> bool:
+    """Whether this run leaves out the slow tests."""
+    return is_quick(pytestconfig)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A run without the slow tests tries each property with fewer examples than its test asks for.
 
     Hypothesis has no public way to lower what a test says itself, so this sets what its decorators have left there.
     """
-    if config.getoption("markexpr") != "not slow":
+    if not is_quick(config):
         return
     for item in items:
         test = getattr(item, "obj", None)
         wanted = getattr(test, "_hypothesis_internal_use_settings", None)
         if wanted is not None and wanted.max_examples > QUICK_EXAMPLES_MAX:
             test._hypothesis_internal_use_settings = settings(wanted, max_examples=QUICK_EXAMPLES_MAX)  # type: ignore[union-attr]
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from services.connpoint.door import Closed, Item, MatchesExplained
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
 from services.connpoint.scaling import Scalings
+from tests.service.waiting import TIMEOUT_S
 
 
 class FakeAttachment:
@@ -298,18 +299,11 @@ def _registration(name: str, layer: str) -> Registration:
     )
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    """Waits for something that has no event of its own."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def closing_of(ws: ClientConnection) -> tuple[int | None, str]:
     """Reads everything that is left; the code and the reason of the close frame, if there was one."""
     try:
         while True:
-            await asyncio.wait_for(ws.recv(), 10)
+            await asyncio.wait_for(ws.recv(), TIMEOUT_S)
     except ConnectionClosed as closed:
         return (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else (None, "")
 
@@ -334,6 +328,7 @@ class Served(NamedTuple):
     door: FakeDoor
     client: httpx.AsyncClient
     port: int
+    server: HttpServer
 
     def connect(self, query: str = "", **options: Any) -> connect:
         """A WebSocket to it."""
@@ -348,7 +343,7 @@ async def serving(settings: Settings | None = None, **app_options: Any) -> Async
     port = await server.start()
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-            yield Served(door, client, port)
+            yield Served(door, client, port, server)
     finally:
         door.stop()
         await server.stop()

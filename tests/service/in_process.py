@@ -15,13 +15,14 @@ import httpx
 from braid.config import load
 from braid.coordination import Coordination
 from braid.coordination_events import Elected
-from braid.slice import Slice
+from braid.slice import ProbedSlice, Slice
 from braid.topology import Configuration
 from braid.znodes import NO_VERSION
 from services.accesspoint.shell import AccessPoint
 from services.connpoint.shell import ConnPoint
 from services.exitpoint.shell import ExitPoint
 from services.matcher.shell import Matcher
+from tests.service.waiting import until
 
 _LAYERS: dict[str, type[Slice]] = {
     "connpoint": ConnPoint,
@@ -56,13 +57,25 @@ class InProcessCluster:
 
     @property
     def api(self) -> str:
-        (http,) = [entry.http for entry in self.connpoint.slices() if entry.name == "connpoint-1"]
+        (http,) = self._doors()
         return f"http://{http}"
 
+    def _doors(self) -> list[str]:
+        return [entry.http for entry in self.connpoint.slices() if entry.name == "connpoint-1"]
+
     async def until_ready(self) -> None:
-        async with asyncio.timeout(READY_S):
-            while self.connpoint.not_ready():
-                await asyncio.sleep(0.02)
+        """A connection point may be ready before it is told of its own registration."""
+        await until(lambda: not self.connpoint.not_ready() and self._doors(), READY_S)
+
+    async def start_all(self) -> None:
+        """The connection point last: what it asks before the others are linked is answered only when it asks again."""
+        for name in ("exitpoint-1", "matcher-1", "accesspoint-1"):
+            self.start(name)
+        for slice in self.slices.values():
+            assert isinstance(slice, ProbedSlice)
+            await until(lambda slice=slice: not slice.not_ready(), READY_S)  # type: ignore[misc]
+        self.start("connpoint-1")
+        await self.until_ready()
 
     async def configure(self) -> None:
         """What the coordinator does at the first start."""
@@ -82,8 +95,7 @@ class InProcessCluster:
         await coordination.stop()
 
     async def close(self) -> None:
-        for name in list(self._running):
-            await self.stop(name)
+        await asyncio.gather(*(self.stop(name) for name in list(self._running)))
 
 
 @contextlib.asynccontextmanager
@@ -93,9 +105,7 @@ async def in_process_cluster(
     cluster = InProcessCluster(hosts, directory, **sections)
     await cluster.configure()
     try:
-        for name in ("exitpoint-1", "matcher-1", "accesspoint-1", "connpoint-1"):
-            cluster.start(name)
-        await cluster.until_ready()
+        await cluster.start_all()
         yield cluster
     finally:
         await cluster.close()

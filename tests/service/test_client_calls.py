@@ -129,7 +129,7 @@ async def test_a_call_that_is_not_answered_times_out_and_a_late_subscription_is_
         await peer.send(op="subscribed", ref=subscribe["ref"], id="late")
         assert await peer.accept_unsubscription() == "late"
 
-    async with scripted(script) as server, braid.Client(server.url, call_timeout_s=0.05) as client:
+    async with scripted(script) as server, braid.Client(server.url, call_timeout_s=1.0) as client:
         with pytest.raises(braid.CallTimeout, match="no answer"):
             await client.subscribe().open()
         late.set()
@@ -231,7 +231,7 @@ async def test_a_stream_ends_with_its_window(monkeypatch: pytest.MonkeyPatch) ->
         await peer.accept_unsubscription()
 
     async with scripted(script) as server, braid.Client(server.url) as client:
-        async with client.subscribe(until="+300ms") as stream:
+        async with client.subscribe(until="+1s") as stream:
             assert [notification.publication.id async for notification in stream] == ["a"]
         await server.played(0)
 

@@ -13,7 +13,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-PATIENCE_S = 5.0
+PATIENCE_S = 20.0
 
 
 class Peer:

@@ -4,9 +4,8 @@ import asyncio
 import os
 import signal
 import sys
-import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,11 @@ import pytest
 from braid.coordination import ConfigurationChanged, Coordination, Event
 from braid.scaling import Ask, Report, ScalingRecord, Step
 from braid.topology import Configuration, Layer, Registration
+from tests.service.waiting import TIMEOUT_S, until
 from tests.service.zookeeper_fixture import ZooKeeperServer
 
 FIRST = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
 LAYERS: tuple[Layer, ...] = ("accesspoint", "matcher", "exitpoint")
-
-
-async def until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "this did not become true in time"
-        await asyncio.sleep(0.02)
 
 
 class Stage:
@@ -98,7 +91,7 @@ async def test_the_first_configuration_waits_for_all_slices_and_the_next_leader_
     # The second one was told to want more; it keeps what is in force and says so.
     await stage.start_coordinator("second", BRAID_SLICES__MATCHER="3")
     first.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(first.wait(), 10) == 0
+    assert await asyncio.wait_for(first.wait(), TIMEOUT_S) == 0
     await until(lambda: "configuration in force" in stage.log("second").read_text())
     await until(lambda: "the stored configuration stays in force" in stage.log("second").read_text())
     assert stage.configurations() == [FIRST]

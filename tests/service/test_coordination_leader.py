@@ -1,9 +1,7 @@
 """Leader election and the writing of the configuration, against a real ZooKeeper."""
 
-import asyncio
-import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from kazoo.client import KazooClient
@@ -22,6 +20,7 @@ from braid.coordination import (
 )
 from braid.topology import Configuration
 from braid.znodes import Paths
+from tests.service.waiting import until
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
 
 pytestmark = pytest.mark.slow  # real processes and sessions that expire
@@ -40,13 +39,6 @@ class Candidate:
         """What concerns leading."""
         kept = (Elected, Deposed, SessionSuspended, SessionExpired)
         return [event for event in self.events if isinstance(event, kept)]
-
-
-async def until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "this did not become true in time"
-        await asyncio.sleep(0.01)
 
 
 @pytest.fixture

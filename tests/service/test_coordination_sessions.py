@@ -3,9 +3,8 @@
 import asyncio
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TypeVar
 
 import pytest
@@ -28,6 +27,7 @@ from braid.coordination import (
 from braid.topology import Configuration, Layer, Registration
 from braid.znodes import Paths, encode
 from coordinator.zookeeper import free_port
+from tests.service.waiting import until
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
 
 pytestmark = pytest.mark.slow  # real processes and sessions that expire
@@ -55,13 +55,6 @@ class Member:
     def slices(self) -> set[str]:
         changes = self.told(SlicesChanged)
         return set(changes[-1].slices) if changes else set()
-
-
-async def until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "this did not become true in time"
-        await asyncio.sleep(0.01)
 
 
 class Members:

@@ -10,6 +10,7 @@ import pytest
 from braid.config import Limits, Settings
 from services.connpoint.http import protocols
 from tests.service.fake_door import Served, problem_of, serving
+from tests.service.waiting import TIMEOUT_S
 
 HEAD = b"POST /v1/publications HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 
@@ -28,7 +29,7 @@ async def exchange(served: Served, *pieces: bytes, pause_s: float = 0.0) -> byte
         await writer.drain()
         await asyncio.sleep(pause_s)
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), TIMEOUT_S)
     finally:
         writer.close()
 
@@ -72,7 +73,7 @@ async def test_an_endless_body_is_cut(served: Served) -> None:
         writer.write(b"10000\r\n" + b" " * 65_536 + b"\r\n")
         sent += 65_536
         try:
-            await asyncio.wait_for(writer.drain(), 5)
+            await asyncio.wait_for(writer.drain(), TIMEOUT_S)
         except ConnectionError:
             break
     assert sent < 100_000_000
@@ -86,9 +87,11 @@ async def test_a_body_that_stalls_is_cut(served: Served) -> None:
     assert b"connection: close" in answer.lower()
 
 
-async def test_a_slow_body_that_keeps_coming_is_read(served: Served) -> None:
+async def test_a_slow_body_that_keeps_coming_is_read() -> None:
+    """It takes longer than a stall may, in pauses that are so much shorter that the machine may pause, too."""
     pieces = [HEAD + b"content-length: 10\r\nconnection: close\r\n\r\n", b'{"id"', b":", b'"x', b'"}']
-    answer = await exchange(served, *pieces, pause_s=0.15)
+    async with serving(body_stall_s=1.3) as served:
+        answer = await exchange(served, *pieces, pause_s=0.3)
     assert answer.startswith(b"HTTP/1.1 202 ")
 
 

@@ -2,32 +2,18 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
-from tests.service.fake_door import Served, problem_of, serving
+from tests.service.fake_door import Served, problem_of
 
 EVENT: dict[str, Any] = {"specversion": "1.0", "id": "e1", "source": "/s", "type": "reading"}
 HEADERS = {f"ce-{name}": value for name, value in EVENT.items()}
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
 
 
 async def post(served: Served, event: Any) -> httpx.Response:

@@ -1,27 +1,12 @@
 """`/v1/cluster`, the probes, the description of the interface, and paths that are not there."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
-import pytest_asyncio
 
 from braid.topology import Change, Phase, Target
-from tests.service.fake_door import Served, problem_of, serving
+from tests.service.fake_door import Served, problem_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
 
 
 async def test_the_topology(served: Served) -> None:

@@ -9,7 +9,8 @@ import pytest_asyncio
 
 from braid.config import Delivery, Settings
 from services.connpoint.http.delivery import FRAME_BYTES_MAX
-from tests.service.fake_door import FakeAttachment, Served, closing_of, serving, stuck, until
+from tests.service.fake_door import FakeAttachment, Served, closing_of, serving, stuck
+from tests.service.waiting import TIMEOUT_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -22,18 +23,12 @@ async def shared() -> AsyncIterator[Served]:
         yield served
 
 
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
-
-
 def payload(number: int, text: str = "") -> bytes:
     return json.dumps({"subscriptions": ["s1"], "publication": {"id": str(number), "text": text}}).encode()
 
 
 async def attachment_of(served: Served, subscriber: str) -> FakeAttachment:
-    await asyncio.wait_for(served.door.attached.wait(), 5)
+    await asyncio.wait_for(served.door.attached.wait(), TIMEOUT_S)
     return served.door.attachments[subscriber]
 
 
@@ -137,7 +132,7 @@ async def test_publishing_goes_on_beside_notifications(served: Served) -> None:
             attachment.push(payload(ref))
             await ws.send(json.dumps({"op": "publish", "ref": ref, "publications": [{}]}))
         while answers < 50 or notifications < 50:
-            frame = json.loads(await asyncio.wait_for(ws.recv(), 5))
+            frame = json.loads(await asyncio.wait_for(ws.recv(), TIMEOUT_S))
             if frame["op"] == "notify":
                 notifications += len(frame["notifications"])
             else:

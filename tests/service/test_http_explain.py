@@ -2,13 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import pytest_asyncio
 
 from braid import problems
 from braid.config import Settings, load
@@ -19,23 +17,11 @@ from braid.topology import Configuration
 from services.connpoint.door import EXPLAINED_IDS_MAX
 from services.connpoint.explaining import Explaining
 from services.connpoint.questions import Questions
-from tests.service.fake_door import Served, problem_of, serving
+from tests.service.fake_door import Served, problem_of
 from tests.service.in_process import client_of, in_process_cluster
 from tests.service.zookeeper_fixture import ZooKeeperServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
 
 
 async def subscribed(served: Served, **subscription: Any) -> str:

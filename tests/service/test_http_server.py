@@ -14,7 +14,8 @@ from braid.config import Limits, Settings
 from services.connpoint.http import protocols, server
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
-from tests.service.fake_door import FakeDoor, closing_of, problem_of, serving, stuck, until
+from tests.service.fake_door import FakeDoor, closing_of, problem_of, serving, stuck
+from tests.service.waiting import until
 
 
 async def test_a_taken_port_is_an_error_and_a_stopped_one_is_free() -> None:
@@ -51,7 +52,7 @@ async def test_connections_are_bounded() -> None:
             with pytest.raises(InvalidStatus) as refused_socket:
                 await served.connect()
             assert refused_socket.value.response.status_code == 503
-        await asyncio.sleep(0.05)
+        await until(lambda: len(served.server._server.server_state.connections) < 2)
         async with served.connect():
             pass
         assert (await served.client.get("/v1/cluster")).status_code == 200

@@ -9,7 +9,8 @@ import pytest
 import pytest_asyncio
 
 from braid import problems
-from tests.service.fake_door import FakeAttachment, Served, problem_of, serving, stuck, until
+from tests.service.fake_door import FakeAttachment, Served, problem_of, serving, stuck
+from tests.service.waiting import TIMEOUT_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -18,12 +19,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def shared() -> AsyncIterator[Served]:
     async with serving(heartbeat_s=0.1) as served:
         yield served
-
-
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
 
 
 class Events:
@@ -35,7 +30,7 @@ class Events:
 
     async def next(self) -> dict[str, str]:
         while "\n\n" not in self._text:
-            self._text += await asyncio.wait_for(anext(self._chunks), 5)
+            self._text += await asyncio.wait_for(anext(self._chunks), TIMEOUT_S)
         block, _, self._text = self._text.partition("\n\n")
         return dict(line.split(": ", 1) for line in block.split("\n"))
 
@@ -46,7 +41,7 @@ class Events:
 
 
 async def attachment_of(served: Served, subscriber: str) -> FakeAttachment:
-    await asyncio.wait_for(served.door.attached.wait(), 5)
+    await asyncio.wait_for(served.door.attached.wait(), TIMEOUT_S)
     return served.door.attachments[subscriber]
 
 
@@ -118,5 +113,5 @@ async def test_a_subscriber_that_does_not_read_is_let_go(served: Served) -> None
     await stuck(attachment)
     attachment.close("slow", "it does not read")
     await until(lambda: attachment.detached)
-    assert not (await asyncio.wait_for(reader.read(), 10)).endswith(b"0\r\n\r\n")  # cut, not ended
+    assert not (await asyncio.wait_for(reader.read(), TIMEOUT_S)).endswith(b"0\r\n\r\n")  # cut, not ended
     writer.close()

@@ -1,28 +1,14 @@
 """`/v1/subscriptions` on a real port."""
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from braid import problems
 from services.connpoint.http.subscriptions import SubscriptionShown
-from tests.service.fake_door import Served, problem_of, serving
+from tests.service.fake_door import Served, problem_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
 
 
 async def test_the_life_of_a_subscription(served: Served) -> None:

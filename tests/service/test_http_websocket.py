@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import structlog
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
@@ -14,21 +12,10 @@ from websockets.exceptions import InvalidStatus
 from braid import problems
 from braid.config import Limits, Settings
 from services.connpoint.http.connection import ANSWERS_WAITING_MAX, PUBLISHES_IN_FLIGHT_MAX
-from tests.service.fake_door import Served, closing_of, serving, until
+from tests.service.fake_door import Served, closing_of, serving
+from tests.service.waiting import TIMEOUT_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
 
 
 async def ask(ws: ClientConnection, frame: Any) -> Any:
@@ -233,8 +220,7 @@ async def test_a_few_publishes_overlap_and_their_number_is_bounded(served: Serve
     async with served.connect() as ws:
         for ref in range(40):
             await ws.send(json.dumps({"op": "publish", "ref": ref, "publications": [{"id": str(ref)}]}))
-        await asyncio.sleep(0.2)
-        assert served.door.in_flight == PUBLISHES_IN_FLIGHT_MAX
+        await until(lambda: served.door.in_flight == PUBLISHES_IN_FLIGHT_MAX)
         served.door.publishing.set()
         answers = [json.loads(await ws.recv()) for _ in range(40)]
     assert [answer["ids"] for answer in answers] == [[str(ref)] for ref in range(40)]
@@ -261,7 +247,7 @@ async def test_a_client_that_leaves_frees_what_it_waited_for(served: Served) -> 
     served.door.publishing.clear()
     async with served.connect("?subscriber=leaving") as ws:
         await ws.send(json.dumps({"op": "publish", "ref": 1, "publications": [{}]}))
-        await asyncio.wait_for(served.door.publish_called.wait(), 5)
+        await asyncio.wait_for(served.door.publish_called.wait(), TIMEOUT_S)
     await until(lambda: not served.door.in_flight and served.door.attachments["leaving"].detached)
     assert served.door.published == []
 

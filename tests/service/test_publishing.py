@@ -18,6 +18,7 @@ from braid.topology import Configuration
 from services.connpoint.ingress import Batch, IngressCore
 from services.connpoint.ingress_log import IngressLog
 from services.connpoint.publishing import Publishing
+from tests.service.waiting import TIMEOUT_S
 
 ORIGIN = "connpoint-1.a"
 
@@ -98,7 +99,7 @@ async def test_ids_are_made_where_none_is_given(tmp_path: Path) -> None:
 
 async def test_nothing_to_publish_is_published_at_once(tmp_path: Path) -> None:
     async with point(tmp_path) as here:
-        assert await asyncio.wait_for(here.publish("p"), 1) == []
+        assert await asyncio.wait_for(here.publish("p"), TIMEOUT_S) == []
         assert here.sent == []
 
 
@@ -189,7 +190,7 @@ async def test_a_cancelled_wait_leaves_no_trace_and_makes_room(tmp_path: Path) -
         await settle()
         assert not small.done()
         large.cancel()
-        assert await asyncio.wait_for(small, 1) == ["5"]
+        assert await asyncio.wait_for(small, TIMEOUT_S) == ["5"]
         with pytest.raises(asyncio.CancelledError):
             await large
         assert here.sent_ids() == ["1", "2", "5"]

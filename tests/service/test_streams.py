@@ -5,6 +5,7 @@ from typing import Any
 
 from braid.config import Delivery
 from services.connpoint.streams import LiveAttachment, Streams
+from tests.service.waiting import TIMEOUT_S
 
 
 class Cluster:
@@ -27,7 +28,7 @@ class Cluster:
 
 
 async def take(attachment: LiveAttachment) -> list[bytes]:
-    return [item.payload for item in await asyncio.wait_for(attachment.take(100), 1)]
+    return [item.payload for item in await asyncio.wait_for(attachment.take(100), TIMEOUT_S)]
 
 
 async def test_take_waits_until_there_is_something() -> None:

@@ -41,14 +41,6 @@ class SimulatedSlice(Node):
         self.scheduler.note(f"{self.name} starts, incarnation {self.incarnation}")
         self.reset()
         self.connect()
-        incarnation = self.incarnation
-
-        def tick() -> None:
-            if self.alive and self.incarnation == incarnation:
-                self.on_tick()
-                self.scheduler.at(TICK_S, tick)
-
-        self.scheduler.at(TICK_S, tick)
 
     def connect(self) -> None:
         """A slice knows who is there and what is in force before it registers itself."""
@@ -107,7 +99,24 @@ class SimulatedSlice(Node):
 
     def on_slices(self, slices: dict[str, Registration]) -> None: ...
     def on_configuration(self, configuration: Configuration) -> None: ...
-    def on_tick(self) -> None: ...
+
+
+class TickingSlice(SimulatedSlice):
+    """One whose core acts as time goes by; most of what the simulator does is to let it go by."""
+
+    def start(self) -> None:
+        super().start()
+        incarnation = self.incarnation
+
+        def tick() -> None:
+            if self.alive and self.incarnation == incarnation:
+                self.on_tick()
+                self.scheduler.at(TICK_S, tick)
+
+        self.scheduler.at(TICK_S, tick)
+
+    def on_tick(self) -> None:
+        raise NotImplementedError
 
 
 class SimulatedAccessPoint(SimulatedSlice):
@@ -231,7 +240,7 @@ class SimulatedMatcher(SimulatedSlice):
         self.scheduler.at(self._written_s - self.scheduler.now_s, written)
 
 
-class SimulatedExitPoint(SimulatedSlice):
+class SimulatedExitPoint(TickingSlice):
     def reset(self) -> None:
         self.core = ExitPointCore(self.name, self.clock_ns, gathers_max=100_000, gather_s_max=60)
 
@@ -263,7 +272,7 @@ class SimulatedExitPoint(SimulatedSlice):
         self.perform(self.core.scaling.on_tick(self.core.gathers))
 
 
-class SimulatedConnPoint(SimulatedSlice):
+class SimulatedConnPoint(TickingSlice):
     """Subscribers and publishers are ledger entries: what was acknowledged, and what arrived."""
 
     def __init__(self, *arguments: Any, settings: Ingress, ledger: Any) -> None:

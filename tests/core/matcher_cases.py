@@ -1,0 +1,49 @@
+"""What the tests of the matcher share: a matcher with subscriptions, and short ways to ask it."""
+
+from typing import Any
+
+from braid.content import Content, encode_content
+from braid.messages import (
+    MatchRequest,
+    Send,
+    Subscribe,
+)
+from braid.subscription import SubscriptionRecord
+from braid.topology import Configuration
+from services.matcher.core import MatcherCore
+
+CONFIGURATION = Configuration(1, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1", "exitpoint-2"))
+NOW = 1000.0
+
+
+def record(id: str, filter: str = "", **changes: Any) -> SubscriptionRecord:
+    given: dict[str, Any] = {"subscriber": "anna", "home": "connpoint-1", "created_s": 0.0} | changes
+    return SubscriptionRecord(id=id, filter=filter, **given)
+
+
+def matcher(*records: SubscriptionRecord) -> MatcherCore:
+    core = MatcherCore("matcher-1", lambda: 999)
+    core.on_recovered(records)
+    core.on_configuration(CONFIGURATION)
+    return core
+
+
+def content(**attributes: Any) -> bytes:
+    return encode_content(Content(attributes=attributes))
+
+
+def request(sequence: int, *contents: bytes, publisher: int = 0, epoch: int = 1, hops: Any = None) -> MatchRequest:
+    return MatchRequest(epoch, "connpoint-1.a", sequence, sequence - 1, 0, publisher, 2, list(contents), hops)
+
+
+def match(core: MatcherCore, *requests: MatchRequest) -> list[Send]:
+    return core.on_match_requests(list(requests), NOW, 7)
+
+
+def matched(core: MatcherCore, *contents: bytes) -> dict[str, list[Any]]:
+    ((message,),) = [send.messages for send in match(core, request(1, *contents))]
+    return dict(message.matched)
+
+
+def subscribe(core: MatcherCore, given: SubscriptionRecord, epoch: int = 1) -> list[Any]:
+    return core.on_subscribe(Subscribe(epoch, 3, "connpoint-1", given))
