@@ -11,6 +11,7 @@ import msgspec
 from braid.config import Settings
 from braid.content import Content
 from braid.messages import Hop
+from braid.scaling import Ask, Progress, ScalingRecord
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
 from braid.topology import Configuration, Registration
 
@@ -105,3 +106,15 @@ class Door(Protocol):
     def slices(self) -> list[Registration]: ...
 
     def configuration(self) -> Configuration | None: ...
+
+    async def scale(self, ask: Ask) -> str:
+        """The id of the scaling that has begun. Raises `Problem`: it cannot be done, or another one is under way."""
+
+    async def find_scaling(self, id: str) -> ScalingRecord:
+        """Raises `not_found` for an unknown id, `unavailable` without ZooKeeper; so do the next two."""
+
+    async def list_scalings(self) -> list[ScalingRecord]:
+        """In any order."""
+
+    async def progress_of(self, id: str) -> tuple[Progress, ...]:
+        """How far each slice is, while the scaling runs."""

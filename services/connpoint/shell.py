@@ -12,6 +12,7 @@ from braid.codec import Hello
 from braid.config import Settings
 from braid.content import Content
 from braid.messages import AnyMessage, Hop
+from braid.scaling import Ask, Progress, ScalingRecord
 from braid.slice import Slice
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
 from braid.topology import Configuration, Registration
@@ -24,6 +25,7 @@ from services.connpoint.ingress import IngressCore
 from services.connpoint.ingress_log import IngressLog
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
+from services.connpoint.scaling import Scalings
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
 
@@ -44,6 +46,7 @@ class ConnPoint(Slice):
         self._questions = Questions(settings.api.request_timeout_s, self.perform)
         self._subscribing = Subscribing(name, settings, self._delivery, self._streams, self._questions)
         self._explaining = Explaining(name, settings, self._questions)
+        self._scalings = Scalings(self.coordination, self.configuration)
         self._http: HttpServer | None = None
         self._restored = False
         self._has_been_ready = False  # since it was registered
@@ -196,6 +199,18 @@ class ConnPoint(Slice):
 
     def trace_of(self, publication_id: str) -> list[Hop] | None:
         return self._publishing.trace_of(publication_id)
+
+    async def scale(self, ask: Ask) -> str:
+        return await self._scalings.ask(ask)
+
+    async def find_scaling(self, id: str) -> ScalingRecord:
+        return await self._scalings.find(id)
+
+    async def list_scalings(self) -> list[ScalingRecord]:
+        return await self._scalings.all()
+
+    async def progress_of(self, id: str) -> tuple[Progress, ...]:
+        return await self._scalings.progress(id)
 
     def _has_subscriptions(self, subscriber: str) -> bool:
         return self._subscribing.has_any(subscriber)

@@ -15,9 +15,11 @@ from websockets.exceptions import ConnectionClosed
 from braid import problems
 from braid.config import Settings
 from braid.content import Content, check_content, finish_content
+from braid.coordination_events import ScalingUnderWay
 from braid.matching.meaning import accepts, read_publication
 from braid.matching.pair_explanation import explain_pair
 from braid.messages import Hop
+from braid.scaling import Ask, Progress, ScalingRecord
 from braid.subscription import (
     Subscription,
     SubscriptionPatch,
@@ -29,6 +31,7 @@ from braid.topology import Configuration, Registration
 from services.connpoint.door import Closed, Item, MatchesExplained
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
+from services.connpoint.scaling import Scalings
 
 
 class FakeAttachment:
@@ -81,6 +84,42 @@ class FakeAttachment:
         self.detached = True
 
 
+class FakeCoordination:
+    """Keeps scalings as ZooKeeper would; a test is the coordinator that carries them out."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, ScalingRecord] = {}
+        self.progress: dict[str, tuple[Progress, ...]] = {}
+        self.error: Exception | None = None
+
+    def put(self, record: ScalingRecord, *progress: Progress) -> None:
+        self.records[record.id] = record
+        self.progress[record.id] = progress
+
+    async def ask_scaling(self, record: ScalingRecord) -> None:
+        self._check()
+        for other in self.records.values():
+            if other.state == "running":
+                raise ScalingUnderWay(other.id)
+        self.records[record.id] = record
+
+    async def read_scaling(self, id: str) -> ScalingRecord | None:
+        self._check()
+        return self.records.get(id)
+
+    async def list_scalings(self) -> list[ScalingRecord]:
+        self._check()
+        return list(self.records.values())
+
+    async def read_progress(self, change_id: str) -> tuple[Progress, ...]:
+        self._check()
+        return self.progress.get(change_id, ())
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
 class FakeDoor:
     def __init__(self, settings: Settings | None = None) -> None:
         self.name = "connpoint-1"
@@ -117,6 +156,7 @@ class FakeDoor:
             _registration("matcher-2", "matcher"),
             _registration("exitpoint-1", "exitpoint"),
         ]
+        self.coordination = FakeCoordination()
         self.in_force: Configuration | None = Configuration(3, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
 
     def not_ready(self) -> list[str]:
@@ -220,6 +260,22 @@ class FakeDoor:
 
     def configuration(self) -> Configuration | None:
         return self.in_force
+
+    @property
+    def scalings(self) -> Scalings:
+        return Scalings(self.coordination, self.configuration)
+
+    async def scale(self, ask: Ask) -> str:
+        return await self.scalings.ask(ask)
+
+    async def find_scaling(self, id: str) -> ScalingRecord:
+        return await self.scalings.find(id)
+
+    async def list_scalings(self) -> list[ScalingRecord]:
+        return await self.scalings.all()
+
+    async def progress_of(self, id: str) -> tuple[Progress, ...]:
+        return await self.scalings.progress(id)
 
     def stop(self) -> None:
         self.publishing.set()

@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 import pytest_asyncio
 
-from services.connpoint.http import cluster
+from braid.topology import Change, Phase, Target
 from tests.service.fake_door import Served, problem_of, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,7 +26,7 @@ def served(shared: Served) -> Served:
 
 async def test_the_topology(served: Served) -> None:
     shown = (await served.client.get("/v1/cluster")).json()
-    assert (shown["epoch"], shown["routing"]) == (3, "broadcast")
+    assert (shown["epoch"], shown["routing"], shown["change"]) == (3, "broadcast", None)
     assert shown["slices"][0] == {
         "name": "connpoint-1",
         "layer": "connpoint",
@@ -47,50 +48,18 @@ async def test_the_topology(served: Served) -> None:
     assert (await served.client.get("/v1/cluster")).json()["epoch"] is None
 
 
-async def test_scaling_to_what_is_there_is_done_at_once(served: Served) -> None:
-    for layer in ("matcher", "connpoint"):
-        accepted = await served.client.post("/v1/cluster/scale", json={"layer": layer, "to": 1})
-        assert accepted.status_code == 202
-        scaling = (await served.client.get(f"/v1/cluster/scalings/{accepted.json()['id']}")).json()
-        assert scaling == {**accepted.json(), "layer": layer, "to": 1, "state": "done", "phase": "done"}
-    problem_of(await served.client.get("/v1/cluster/scalings/unknown"), 404)
-
-
-async def test_scaling_while_running_is_not_available_yet(served: Served) -> None:
-    answer = await served.client.post("/v1/cluster/scale", json={"layer": "matcher", "to": 3})
-    assert problem_of(answer, 501)["field"] == "$.to"
-    served.door.in_force = None
-    problem_of(await served.client.post("/v1/cluster/scale", json={"layer": "matcher", "to": 3}), 503)
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ('{"layer":"matchr","to":1}', "$.layer"),
-        ('{"layer":"matcher","to":0}', "$.to"),
-        ('{"layer":"matcher","to":-1}', "$.to"),
-        ('{"layer":"matcher","to":1.5}', "$.to"),
-        ('{"layer":"matcher","to":"1"}', "$.to"),
-        ('{"layer":"matcher"}', "$.to"),
-        ('{"to":1}', "$.layer"),
-        ('{"layer":"matcher","to":1,"force":true}', "$.force"),
-    ],
-)
-async def test_wrong_scalings(served: Served, body: str, field: str) -> None:
-    problem = problem_of(await served.client.post("/v1/cluster/scale", content=body), 422)
-    assert problem["field"] == field
-    if field == "$.layer":
-        assert "matcher" in problem["expected"]
-
-
-async def test_scalings_are_remembered_within_bounds(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "SCALINGS_KEPT_MAX", 2)
-    ids = [
-        (await served.client.post("/v1/cluster/scale", json={"layer": "matcher", "to": 1})).json()["id"]
-        for _ in range(3)
-    ]
-    found = [(await served.client.get(f"/v1/cluster/scalings/{id}")).status_code for id in ids]
-    assert found == [404, 200, 200]
+async def test_the_topology_while_it_changes(served: Served) -> None:
+    to = Target(5, ("accesspoint-1",), ("matcher-2",), ("exitpoint-1",))
+    assert served.door.in_force is not None
+    expected: dict[Phase, tuple[int, int | None, int | None]] = {"moving": (3, 3, None), "changing": (5, None, 5)}
+    for phase, epochs in expected.items():
+        change = Change("scaling-1", phase, to, {"matcher-1": 1})
+        served.door.in_force = msgspec.structs.replace(served.door.in_force, change=change)
+        shown = (await served.client.get("/v1/cluster")).json()
+        assert shown["change"] == {"id": "scaling-1", "phase": phase, "to": msgspec.json.decode(msgspec.json.encode(to))}
+        epoch_of = {each["name"]: each["epoch"] for each in shown["slices"]}
+        assert (shown["epoch"], epoch_of["matcher-1"], epoch_of["matcher-2"]) == epochs
+        assert epoch_of["connpoint-1"] == shown["epoch"]
 
 
 async def test_probes(served: Served) -> None:
@@ -134,6 +103,7 @@ async def test_the_description_is_complete(served: Served) -> None:
         ("get", "/v1/ws"),
         ("get", "/v1/cluster"),
         ("post", "/v1/cluster/scale"),
+        ("get", "/v1/cluster/scalings"),
         ("get", "/v1/cluster/scalings/{id}"),
         ("get", "/healthz"),
         ("get", "/readyz"),

@@ -17,6 +17,8 @@ from services.connpoint.http import (
     openapi,
     probes,
     publications,
+    scaling_shown,
+    scalings,
     stream,
     subscriptions,
     websocket,
@@ -35,8 +37,9 @@ _DOCUMENTED = (
     subscriptions.SubscriptionList,
     MatchExplanation,
     cluster.ClusterShown,
-    cluster.ScaleRequest,
-    cluster.Scaling,
+    scalings.ScaleRequest,
+    scaling_shown.ScalingShown,
+    scaling_shown.ScalingList,
     openapi.ProblemDocument,
 )
 
@@ -73,7 +76,8 @@ def create_app(door: Door, *, body_stall_s: float = bodies.STALL_S, heartbeat_s:
     app.include_router(explain.create_router(door, reader))
     app.include_router(subscriptions.create_router(door, reader))
     app.include_router(stream.create_router(door, heartbeat_s))
-    app.include_router(cluster.create_router(door, reader))
+    app.include_router(cluster.create_router(door))
+    app.include_router(scalings.create_router(door, reader))
     app.include_router(probes.create_router(door))
 
     @app.get("/docs", include_in_schema=False)
