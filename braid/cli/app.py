@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from braid.cli import config, down, explain, pub, status, sub, trace, up
+from braid.cli import config, down, explain, pub, scale, status, sub, trace, up
 from braid.cli.running import DEFAULT_URL, examples
 
 app = typer.Typer(
@@ -44,6 +44,8 @@ def before(
 app.command("up", epilog=up.EXAMPLES)(up.up)
 app.command("down", epilog=down.EXAMPLES)(down.down)
 app.command("status", epilog=status.EXAMPLES)(status.status)
+app.command("scale", epilog=scale.EXAMPLES)(scale.scale)
+app.command("replace", epilog=scale.REPLACE_EXAMPLES)(scale.replace)
 app.command("sub", epilog=sub.EXAMPLES)(sub.sub)
 app.command("pub", epilog=pub.EXAMPLES)(pub.pub)
 app.command("trace", epilog=trace.EXAMPLES)(trace.trace)

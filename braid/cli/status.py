@@ -44,6 +44,8 @@ def _show(cluster: dict[str, Any], reasons: list[str]) -> None:
     )
     for reason in reasons:
         console.print(f"  {reason}", markup=False)
+    if change := cluster.get("change"):
+        console.print(change_line(change), markup=False)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("layer", "slice", "address", "http", "process", "epoch", "up"):
         table.add_column(column, justify="right" if column in ("process", "up") else "left", no_wrap=True)
@@ -60,6 +62,13 @@ def _show(cluster: dict[str, Any], reasons: list[str]) -> None:
             up_time(time.time() - slice["incarnation"] / 1000) if slice.get("incarnation") else "",
         )
     console.print(table)
+
+
+def change_line(change: dict[str, Any]) -> str:
+    """`scaling-1f0c6a is moving: epoch 5 has 1 accesspoint, 3 matcher, 1 exitpoint`."""
+    to = change.get("to", {})
+    numbers = ", ".join(f"{len(to.get(f'{layer}s', []))} {layer}" for layer in _LAYERS[1:])
+    return f"  {change.get('id')} is {change.get('phase')}: epoch {to.get('epoch')} has {numbers}"
 
 
 def _place(slice: dict[str, Any]) -> tuple[int, int, str]:

@@ -4,6 +4,7 @@ from braid.client.client import Client
 from braid.client.errors import BraidError, CallTimeout, ConnectionLost, Replaced
 from braid.client.frames import Notification, Publication
 from braid.client.ids import time_of
+from braid.client.scaling import Scaling
 from braid.client.states import State
 from braid.client.stream import Stream
 from braid.client.tracing import Trace, TraceHop
@@ -21,6 +22,7 @@ __all__ = [
     "PartExplained",
     "Publication",
     "Replaced",
+    "Scaling",
     "State",
     "Stream",
     "Trace",

@@ -19,6 +19,7 @@ from braid.client.ids import make_id
 from braid.client.listing import alive_ids, list_subscriptions
 from braid.client.options import PUBLISHER_HEADER, Options, checked_publisher, checked_url
 from braid.client.rest import Rest
+from braid.client.scaling import Scaling, find_scaling, list_scalings, scale
 from braid.client.session import Session
 from braid.client.states import OnState, State, log_state, logger
 from braid.client.stream import Stream
@@ -209,6 +210,22 @@ class Client:
     async def cluster(self) -> dict[str, Any]:
         """Every slice of the cluster, and the configuration in force."""
         return cast(dict[str, Any], await self._rest.get("/v1/cluster"))
+
+    async def scale(self, layers: Mapping[str, int] | None = None, *, replace: Sequence[str] = ()) -> str:
+        """Asks for other numbers of slices (`{"matcher": 3}`), for others in the place of some, or both at once.
+
+        Returns the id of the scaling when it has begun; `scaling` says how far it is. During another one it raises a
+        `BraidError` of status 409, whose `problem["scaling"]` is the id of that one.
+        """
+        return await scale(self._rest, layers or {}, replace)
+
+    async def scaling(self, id: str) -> Scaling:
+        """How far a scaling is."""
+        return await find_scaling(self._rest, id)
+
+    async def scalings(self) -> list[Scaling]:
+        """The scalings of the cluster, the newest first."""
+        return await list_scalings(self._rest)
 
     async def not_ready(self) -> list[str]:
         """Why the connection point cannot serve now; empty when it can."""

@@ -10,10 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from braid.cli.app import app
+from braid.cli.scale import numbers_of
 from braid.cli.sub import Scope
 from braid.topics import SCOPES
 
-COMMANDS = ("up", "down", "status", "sub", "pub", "trace", "explain", "config")
+COMMANDS = ("up", "down", "status", "scale", "replace", "sub", "pub", "trace", "explain", "config")
 HEAVY = ("pyspark", "fastapi", "kazoo", "uvicorn", "plyvel", "numpy")
 NOWHERE = "http://127.0.0.1:9"  # the discard port, where nothing listens
 
@@ -36,6 +37,7 @@ def test_version_and_help() -> None:
     [
         ["--help"],
         ["--url", NOWHERE, "pub", '{"attributes": {}}'],
+        ["--url", NOWHERE, "scale", "matcher", "3"],
         ["--url", NOWHERE, "sub", "n = 1", "--word", "rain", "--topic", "a/#", "--circle", "1,2,3"],
     ],
 )
@@ -52,7 +54,19 @@ def test_starting_is_light(arguments: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "loaded []"
 
 
-@pytest.mark.parametrize("command", [["status"], ["pub", "{}"], ["sub"], ["trace", "{}"], ["explain", "{}"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["status"],
+        ["pub", "{}"],
+        ["sub"],
+        ["trace", "{}"],
+        ["explain", "{}"],
+        ["scale", "matcher", "3"],
+        ["scale", "--watch", "scaling-1"],
+        ["replace", "matcher-1"],
+    ],
+)
 def test_without_a_cluster_it_says_what_to_do(command: list[str]) -> None:
     done = runner.invoke(app, ["--url", NOWHERE, *command])
     assert done.exit_code == 1
@@ -94,6 +108,38 @@ def test_bad_options_of_sub_are_explained(options: list[str], message: str) -> N
     done = runner.invoke(app, ["--url", NOWHERE, "sub", *options])
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (["matcher", "3"], {"matcher": 3}),
+        (["matcher=3"], {"matcher": 3}),
+        (["matcher=3", "exitpoint=0"], {"matcher": 3, "exitpoint": 0}),
+    ],
+)
+def test_numbers_of_slices_are_read(words: list[str], numbers: dict[str, int]) -> None:
+    assert numbers_of(words) == numbers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected a layer and a number"),
+        (["matcher"], "expected a layer and a number"),
+        (["matcher", "three"], "expected a layer and a number"),
+        (["matcher", "3", "exitpoint", "2"], "expected a layer and a number"),
+        (["matcher=-1"], "expected a layer and a number"),
+        (["=1"], "expected a layer and a number"),
+        (["matcher=1111111111"], "expected a layer and a number"),
+        (["matcher=1", "matcher=2"], "named twice"),
+        (["matcher=1", "--watch", "scaling-1"], "--watch only shows"),
+        (["--watch", "scaling-1", "--no-wait"], "--watch only shows"),
+    ],
+)
+def test_bad_numbers_of_slices_are_explained(arguments: list[str], message: str) -> None:
+    done = runner.invoke(app, ["--url", NOWHERE, "scale", *arguments])
+    assert (done.exit_code, message in done.stderr) == (2, True)
 
 
 def test_sub_knows_every_scope() -> None:

@@ -90,6 +90,7 @@ class FakeCoordination:
     def __init__(self) -> None:
         self.records: dict[str, ScalingRecord] = {}
         self.progress: dict[str, tuple[Progress, ...]] = {}
+        self.reads = 0  # how often somebody asked how far a scaling is
         self.error: Exception | None = None
 
     def put(self, record: ScalingRecord, *progress: Progress) -> None:
@@ -104,6 +105,7 @@ class FakeCoordination:
         self.records[record.id] = record
 
     async def read_scaling(self, id: str) -> ScalingRecord | None:
+        self.reads += 1
         self._check()
         return self.records.get(id)
 

@@ -56,7 +56,11 @@ async def test_the_topology_while_it_changes(served: Served) -> None:
         change = Change("scaling-1", phase, to, {"matcher-1": 1})
         served.door.in_force = msgspec.structs.replace(served.door.in_force, change=change)
         shown = (await served.client.get("/v1/cluster")).json()
-        assert shown["change"] == {"id": "scaling-1", "phase": phase, "to": msgspec.json.decode(msgspec.json.encode(to))}
+        assert shown["change"] == {
+            "id": "scaling-1",
+            "phase": phase,
+            "to": msgspec.json.decode(msgspec.json.encode(to)),
+        }
         epoch_of = {each["name"]: each["epoch"] for each in shown["slices"]}
         assert (shown["epoch"], epoch_of["matcher-1"], epoch_of["matcher-2"]) == epochs
         assert epoch_of["connpoint-1"] == shown["epoch"]
