@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from braid.config import Slices
-from braid.topology import CONFIGURED_LAYERS
+from coordinator.shape import Shape, decode
 
 
 class DataDirectoryRefused(Exception):
@@ -19,6 +18,7 @@ class DataDirectoryRefused(Exception):
 class DataDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
+        self._kept: Shape | None = None
 
     @property
     def zookeeper(self) -> Path:
@@ -47,29 +47,22 @@ class DataDirectory:
             finally:
                 self._cluster_file.unlink(missing_ok=True)
 
-    def check_shape(self, slices: Slices) -> None:
-        """Subscriptions were placed for so many matchers; starting with another number would lose some of them."""
-        asked = _shape(slices)
+    def read_shape(self) -> Shape | None:
+        """The slices that this data belongs to; None before there is any."""
         try:
-            made_for = json.loads(self._shape_file.read_text())
+            return decode(self._shape_file.read_bytes())
         except FileNotFoundError:
-            return
-        except ValueError:
+            return None
+        except ValueError as error:
             raise DataDirectoryRefused(
-                f"{self._shape_file} cannot be read; restore it or choose another --data"
+                f"{self._shape_file} cannot be read ({error}); restore it or choose another --data"
             ) from None
-        if made_for != asked:
-            shown = ",".join(f"{layer}={number}" for layer, number in made_for.items())
-            wanted = ",".join(f"{layer}={number}" for layer, number in asked.items())
-            raise DataDirectoryRefused(
-                f"the data in {self.path} was made for {shown}, and {wanted} is asked. "
-                f"Start it with --slices {shown}, or choose another --data directory, "
-                f"or remove {self.path} if its subscriptions are not needed any more"
-            )
 
-    def keep_shape(self, slices: Slices) -> None:
+    def keep_shape(self, shape: Shape) -> None:
         """Called when the slices are about to write their first data, so that a start that failed binds nobody."""
-        _write_atomically(self._shape_file, _shape(slices))
+        if shape != self._kept:
+            _write_atomically(self._shape_file, shape)
+            self._kept = shape
 
     def write_cluster(self, cluster: Mapping[str, Any]) -> None:
         _write_atomically(self._cluster_file, cluster)
@@ -94,11 +87,7 @@ class DataDirectory:
         )
 
 
-def _shape(slices: Slices) -> dict[str, int]:
-    return {layer: getattr(slices, layer) for layer in CONFIGURED_LAYERS}
-
-
-def _write_atomically(file: Path, content: Mapping[str, Any]) -> None:
+def _write_atomically(file: Path, content: Mapping[Any, Any]) -> None:
     """A reader finds the old content or the new one, never a part."""
     aside = file.with_name(f"{file.name}.new")
     aside.write_text(json.dumps(content, indent=2) + "\n")

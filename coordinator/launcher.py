@@ -1,8 +1,9 @@
 """`python -m coordinator.launcher`: a whole cluster on this machine, one process per slice.
 
 It starts ZooKeeper (unless one is named), a coordinator and the slices, starts again what dies, and stops everything
-in order. Whatever happens to the launcher itself, no process outlives it. It compiles the matching engine before a
-matcher starts, if nobody has done so on this machine.
+in order. It starts the slices that a scaling wants, and stops those that are left out. Whatever happens to the launcher
+itself, no process outlives it. It compiles the matching engine before a matcher starts, if nobody has done so on this
+machine.
 """
 
 import argparse
@@ -11,29 +12,33 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from braid.config import ConfigError, Settings, load
-from braid.coordination import CoordinationUnavailable
-from braid.topology import LAYERS
+from braid.coordination_events import CoordinationUnavailable, CorruptConfiguration
+from braid.topology import CONFIGURED_LAYERS, Layer
 from coordinator import compiling, zookeeper
 from coordinator.data_directory import DataDirectory, DataDirectoryRefused
+from coordinator.following import Following
+from coordinator.growing import Growing, is_needed
 from coordinator.plan import (
     STOP_ORDER,
+    Plan,
     PortRefused,
     SliceArguments,
     check_ports,
-    cluster_commands,
     connpoint_ports,
     parse_slices,
     slice_arguments,
 )
-from coordinator.processes import Child, Command, describe_exit, rotate, tail
+from coordinator.processes import Command, tail
 from coordinator.readiness import ApiAddresses, why_not_ready
 from coordinator.screen import Screen
+from coordinator.shape import Shape, ShapeRefused, check_asked, check_first, in_force, layer_of, numbered, taking_part
+from coordinator.supervisor import ClusterFailed, Supervisor
 
 READY_S = 60.0
 POLL_S = 0.05
@@ -42,15 +47,13 @@ ZOOKEEPER_READY_S = 30.0
 ZOOKEEPER_ATTEMPTS = 3
 
 
-class ClusterFailed(Exception):
-    """The cluster cannot go on; the message says why and where to look."""
-
-
 FAILURES = (
     ClusterFailed,
     CoordinationUnavailable,
+    CorruptConfiguration,
     DataDirectoryRefused,
     PortRefused,
+    ShapeRefused,
     compiling.EngineNotCompiled,
     zookeeper.ZooKeeperUnusable,
     OSError,
@@ -58,29 +61,32 @@ FAILURES = (
 
 
 class Launcher:
-    """One run of one cluster."""
+    """One run of one cluster. `asked` are the numbers of slices that were given for this run."""
 
     def __init__(
         self,
         settings: Settings,
         config: Path | None,
+        asked: Mapping[Layer, int],
+        *,
         screen: Screen,
         arguments_of: SliceArguments,
         arguments_of_compiler: compiling.CompilerArguments,
     ) -> None:
         self._settings = settings
         self._config = config
+        self._asked = asked
         self._screen = screen
         self._arguments_of = arguments_of
         self._arguments_of_compiler = arguments_of_compiler
         self._data = DataDirectory(settings.cluster.data)
         self._zookeeper = settings.cluster.zookeeper
-        self._children: list[Child] = []
-        self._supervisors: set[asyncio.Task[None]] = set()
-        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._addresses = ApiAddresses(settings, self._pids, self._write_cluster)
+        self._slices_started = asyncio.Event()
+        self._following = Following(settings, self._write_cluster, self._on_shape)
+        self._supervisor = Supervisor(screen, self._stop, self._is_needed, self._write_cluster)
+        self._growing = Growing(self._following, self._supervisor, self._data, screen, self._command_of)
+        self._addresses = ApiAddresses(settings, self._supervisor.pids, lambda: self._following.registered)
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
 
     async def run(self) -> None:
@@ -91,25 +97,32 @@ class Launcher:
                 loop.add_signal_handler(number, self._on_signal)
         with self._data.locked():
             check_ports(self._settings)
-            self._data.check_shape(self._settings.slices)
+            if (kept := self._data.read_shape()) is not None:
+                check_asked(kept, self._asked, f"the data in {self._data.path}")
             work = asyncio.create_task(self._bring_up())
-            endings: list[asyncio.Future[Any]] = [asyncio.create_task(self._stop.wait()), self._failure]
+            growing = asyncio.create_task(self._grow())
+            endings: list[asyncio.Future[Any]] = [
+                *(asyncio.create_task(self._stop.wait()), growing),
+                self._supervisor.failure,
+            ]
             try:
                 await asyncio.wait([work, *endings], return_when=asyncio.FIRST_COMPLETED)
                 if work.done():
                     work.result()
                     await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
-                if self._failure.done():
-                    self._failure.result()
+                for ending in endings:
+                    if ending.done():
+                        ending.result()
             finally:
                 self._stop.set()
                 work.cancel()
-                await asyncio.wait([work])
+                growing.cancel()
+                await asyncio.wait([work, growing])
                 await self._bring_down()
 
     def _on_signal(self) -> None:
         if self._stop.is_set():
-            self._hurry.set()  # the second time nobody wants to wait
+            self._supervisor.hurry.set()  # the second time nobody wants to wait
         self._stop.set()
 
     async def _bring_up(self) -> None:
@@ -120,34 +133,58 @@ class Launcher:
             await self._start_zookeeper()
         await self._compile()
         self._screen.step("starting the slices")
-        self._data.keep_shape(self._settings.slices)
-        commands = cluster_commands(self._settings, self._zookeeper, self._data, self._config, self._arguments_of)
-        for command in commands:
-            self._supervise(await self._start_child(command))
+        await self._following.start(self._zookeeper)
+        for command in self._plan().commands(self._shape()):
+            self._supervisor.supervise(await self._supervisor.start(command))
+        self._slices_started.set()
         self._write_cluster()
         await self._wait_ready()
         self._screen.ready(self._addresses.known(), self._data.path, time.monotonic() - began)
+
+    def _shape(self) -> Shape:
+        """Of the slices that are started now. It is kept when they are about to write their first data."""
+        configuration = self._following.configuration
+        cluster = f"the cluster '{self._settings.cluster.name}' in ZooKeeper at {self._zookeeper}"
+        if configuration is not None:
+            check_asked(in_force(configuration), self._asked, cluster)
+            self._data.keep_shape(in_force(configuration))
+            return taking_part(configuration)
+        shape = self._data.read_shape() or numbered(self._settings.slices)
+        check_first(shape, f"the data in {self._data.path}", cluster)
+        self._data.keep_shape(shape)
+        return shape
+
+    def _plan(self) -> Plan:
+        return Plan(self._settings, self._zookeeper, self._data, self._config, self._arguments_of)
+
+    def _command_of(self, name: str) -> Command:
+        layer = layer_of(name)
+        assert layer is not None, "only names of slices are wanted"
+        return self._plan().slice(layer, name)
+
+    async def _grow(self) -> None:
+        await self._slices_started.wait()
+        await self._growing.run()
+
+    def _on_shape(self) -> None:
+        self._growing.changed.set()
+
+    def _is_needed(self, name: str) -> bool:
+        return is_needed(self._following.configuration, name)
 
     async def _compile(self) -> None:
         arguments = self._arguments_of_compiler()
         if arguments is not None:
             self._screen.step(compiling.ANNOUNCEMENT)
-            child = await self._start_child(compiling.compiler_command(arguments, self._data))
+            child = await self._supervisor.start(compiling.compiler_command(arguments, self._data))
             await compiling.wait_compiled(child)
-            self._children.remove(child)
-
-    async def _start_child(self, command: Command) -> Child:
-        rotate(command.log)
-        child = Child(command)
-        self._children.append(child)  # before it runs, so that it is stopped whatever happens next
-        await child.start()
-        return child
+            self._supervisor.forget(child)
 
     async def _start_zookeeper(self) -> None:
         log = self._data.log("zookeeper")
         for attempt in range(1, ZOOKEEPER_ATTEMPTS + 1):
             server = await asyncio.to_thread(zookeeper.prepare, self._data.zookeeper)
-            child = await self._start_child(
+            child = await self._supervisor.start(
                 Command("zookeeper", "zookeeper", server.argv, log, directory=server.directory)
             )
             try:
@@ -156,44 +193,16 @@ class Launcher:
                 # Somebody else may have taken the free port in the meantime.
                 if child.is_running() or attempt == ZOOKEEPER_ATTEMPTS:
                     raise ClusterFailed(f"{error}; its log is {log}:\n{tail(log)}") from None
-                self._children.remove(child)
+                self._supervisor.forget(child)
             else:
                 self._zookeeper = server.hosts
-                self._supervise(child)
+                self._supervisor.supervise(child)
                 return
-
-    def _supervise(self, child: Child) -> None:
-        task = asyncio.create_task(self._keep_alive(child), name=f"supervise {child.command.name}")
-        task.add_done_callback(self._on_supervised)
-        self._supervisors.add(task)
-
-    def _on_supervised(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self._failure.done():
-            self._failure.set_exception(error)
-
-    async def _keep_alive(self, child: Child) -> None:
-        while True:
-            ending = describe_exit(await child.wait())
-            if self._stop.is_set():
-                return
-            name, log = child.command.name, child.command.log
-            delay_s = child.policy.on_death(time.monotonic())
-            if delay_s is None:
-                raise ClusterFailed(f"{name} died again and again (last: {ending}); its log is {log}:\n{tail(log)}")
-            self._screen.note(f"{name} died ({ending}); starting it again, its log is {log}")
-            try:
-                await asyncio.wait_for(self._stop.wait(), delay_s)
-                return
-            except TimeoutError:
-                await child.start()
-            self._write_cluster()
 
     async def _wait_ready(self) -> None:
         """Until every connection point says that it is ready."""
         self._screen.step("waiting until the connection points are ready")
         deadline = time.monotonic() + READY_S
-        await self._addresses.start(self._zookeeper)
         for name in connpoint_ports(self._settings):
             while (reason := await why_not_ready(self._addresses.of(name))) is not None:
                 if time.monotonic() > deadline:
@@ -202,13 +211,6 @@ class Launcher:
                         f"{name} was not ready within {READY_S:g} s: {reason}; its log is {log}:\n{tail(log)}"
                     )
                 await asyncio.sleep(POLL_S)
-
-    def _pids(self) -> dict[str, int]:
-        return {
-            child.command.name: child.pid
-            for child in self._children
-            if child.command.group in LAYERS and child.pid is not None
-        }
 
     def _write_cluster(self) -> None:
         if self._stop.is_set():
@@ -219,20 +221,13 @@ class Launcher:
                 "zookeeper": self._zookeeper,
                 "api": self._addresses.known(),
                 "started": self._started,
-                "slices": self._pids(),
+                "slices": self._supervisor.pids(),
             }
         )
 
     async def _bring_down(self) -> None:
-        await self._addresses.stop()
-        for group in (compiling.COMPILER, *STOP_ORDER):
-            children = [child for child in self._children if child.command.group == group]
-            if any(child.is_running() for child in children):
-                self._screen.step(f"stopping {group}")
-            await asyncio.gather(*(child.stop(STOP_PATIENCE_S, self._hurry) for child in children))
-        self._screen.settle()
-        if self._supervisors:
-            await asyncio.wait(self._supervisors)
+        await self._following.stop()
+        await self._supervisor.stop_all((compiling.COMPILER, *STOP_ORDER), STOP_PATIENCE_S)
 
 
 def main(
@@ -255,12 +250,22 @@ def main(
             for section, fields in given.items()
         }
         settings = load(arguments.config, overrides).settings
+        asked: dict[Layer, int] = {
+            layer: getattr(settings.slices, layer) for layer in CONFIGURED_LAYERS if layer in slices
+        }
     except (ConfigError, ValueError) as error:
         screen.error(str(error))
         return 2
 
     async def run() -> None:
-        await Launcher(settings, arguments.config, screen, arguments_of, arguments_of_compiler).run()
+        await Launcher(
+            settings,
+            arguments.config,
+            asked,
+            screen=screen,
+            arguments_of=arguments_of,
+            arguments_of_compiler=arguments_of_compiler,
+        ).run()
 
     try:
         asyncio.run(run())

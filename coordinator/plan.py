@@ -9,6 +9,7 @@ from braid.config import Settings, Slices
 from braid.topology import LAYERS, Layer, slice_name
 from coordinator.data_directory import DataDirectory
 from coordinator.processes import Command
+from coordinator.shape import Shape
 
 # Who is stopped first: what takes in new work goes before what works on it, and ZooKeeper is needed until the end.
 STOP_ORDER: tuple[str, ...] = (*LAYERS, "coordinator", "zookeeper")
@@ -22,6 +23,10 @@ class PortRefused(Exception):
 
 def slice_arguments(layer: Layer, name: str, http_port: int) -> list[str]:
     return [sys.executable, "-m", f"services.{layer}", "--name", name, "--http-port", str(http_port)]
+
+
+def coordinator_arguments() -> list[str]:
+    return [sys.executable, "-m", "coordinator"]
 
 
 def connpoint_ports(settings: Settings) -> dict[str, int]:
@@ -51,33 +56,38 @@ def check_ports(settings: Settings) -> None:
                 ) from None
 
 
-def cluster_commands(
-    settings: Settings,
-    zookeeper: str,
-    data: DataDirectory,
-    config: Path | None,
-    arguments_of: SliceArguments,
-) -> list[Command]:
-    """The coordinator and every slice."""
-    # What was given to the launcher reaches all processes the same way, stronger than the file.
-    environment = {
-        "BRAID_CLUSTER__ZOOKEEPER": zookeeper,
-        "BRAID_CLUSTER__DATA": str(data.path),
-        "BRAID_API__PORT": str(settings.api.port),
-        **{f"BRAID_SLICES__{layer.upper()}": str(getattr(settings.slices, layer)) for layer in LAYERS},
-    }
-    passed_on = ["--config", str(config)] if config is not None else []
+class Plan:
+    """How the coordinator and the slices are started."""
 
-    def command(name: str, group: str, argv: list[str]) -> Command:
-        return Command(name, group, [*argv, *passed_on], data.log(name), environment)
+    def __init__(
+        self, settings: Settings, zookeeper: str, data: DataDirectory, config: Path | None, arguments_of: SliceArguments
+    ) -> None:
+        self._settings = settings
+        self._zookeeper = zookeeper
+        self._data = data
+        self._config = config
+        self._arguments_of = arguments_of
+        self._ports = connpoint_ports(settings)
 
-    commands = [command("coordinator", "coordinator", [sys.executable, "-m", "coordinator"])]
-    ports = connpoint_ports(settings)
-    for layer in reversed(LAYERS):
-        for number in range(1, getattr(settings.slices, layer) + 1):
-            name = slice_name(layer, number)
-            commands.append(command(name, layer, arguments_of(layer, name, ports.get(name, 0))))
-    return commands
+    def commands(self, shape: Shape) -> list[Command]:
+        """The coordinator, the slices of this shape, and the connection points."""
+        names = {**shape, "connpoint": tuple(self._ports)}
+        numbers = {f"BRAID_SLICES__{layer.upper()}": str(len(names[layer])) for layer in LAYERS}
+        coordinator = self._command("coordinator", "coordinator", coordinator_arguments(), numbers)
+        return [coordinator, *(self.slice(layer, name) for layer in reversed(LAYERS) for name in names[layer])]
+
+    def slice(self, layer: Layer, name: str) -> Command:
+        return self._command(name, layer, self._arguments_of(layer, name, self._ports.get(name, 0)), {})
+
+    def _command(self, name: str, group: str, argv: list[str], environment: dict[str, str]) -> Command:
+        # What was given to the launcher reaches all processes the same way, stronger than the file.
+        given = {
+            "BRAID_CLUSTER__ZOOKEEPER": self._zookeeper,
+            "BRAID_CLUSTER__DATA": str(self._data.path),
+            "BRAID_API__PORT": str(self._settings.api.port),
+        }
+        passed_on = ["--config", str(self._config)] if self._config is not None else []
+        return Command(name, group, [*argv, *passed_on], self._data.log(name), {**given, **environment})
 
 
 def parse_slices(text: str) -> dict[str, str]:

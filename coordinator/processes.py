@@ -63,6 +63,11 @@ class Child:
     def is_running(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
+    @property
+    def is_stopped(self) -> bool:
+        """For good: it is being stopped, or was."""
+        return self._stopped
+
     async def start(self) -> None:
         """Does nothing once it was stopped: a restart that was under way must not outlive the cluster."""
         async with self._changing:
@@ -87,8 +92,8 @@ class Child:
 
     async def stop(self, patience_s: float, hurry: asyncio.Event) -> None:
         """SIGTERM, then SIGKILL when patience ends or there is hurry. Returns when the process is gone."""
+        self._stopped = True
         async with self._changing:
-            self._stopped = True
             if self._process is None or self._process.returncode is not None:
                 return
             self._process.terminate()

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from braid.config import Settings
-from braid.coordination import Coordination, Event, SlicesChanged
 from braid.topology import Registration
 from coordinator.plan import connpoint_ports
 
@@ -16,14 +15,15 @@ class ApiAddresses:
     """Known from the settings; or, for ports that the system chose, from the registrations in ZooKeeper."""
 
     def __init__(
-        self, settings: Settings, pids: Callable[[], Mapping[str, int]], on_change: Callable[[], None]
+        self,
+        settings: Settings,
+        pids: Callable[[], Mapping[str, int]],
+        registered: Callable[[], Mapping[str, Registration]],
     ) -> None:
         self._settings = settings
         self._pids = pids
-        self._on_change = on_change
+        self._registered = registered
         self._ports = connpoint_ports(settings)
-        self._registered: Mapping[str, Registration] = {}
-        self._coordination: Coordination | None = None
 
     def known(self) -> list[str]:
         return [address for name in self._ports if (address := self.of(name)) is not None]
@@ -31,28 +31,12 @@ class ApiAddresses:
     def of(self, name: str) -> str | None:
         if self._ports[name]:
             return f"http://{_reachable(self._settings.api.host)}:{self._ports[name]}"
-        registration = self._registered.get(name)
+        registration = self._registered().get(name)
         # The registration of an earlier run may still be listed for a while.
         if registration is None or registration.pid != self._pids().get(name):
             return None
         host, _, port = registration.http.rpartition(":")
         return f"http://{_reachable(host)}:{port}"
-
-    async def start(self, zookeeper: str) -> None:
-        """Follows the registrations where they are needed: a connection point that died gets another port."""
-        if not all(self._ports.values()):
-            cluster = self._settings.cluster
-            self._coordination = Coordination(zookeeper, cluster.name, cluster.session_timeout_s, self._on_event)
-            await self._coordination.start()
-
-    async def stop(self) -> None:
-        if self._coordination is not None:
-            await self._coordination.stop()
-
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, SlicesChanged):
-            self._registered = event.slices
-            self._on_change()
 
 
 async def why_not_ready(api: str | None) -> str | None:

@@ -145,7 +145,7 @@ def progress_line(scaling: "Scaling") -> str:
 
 
 def summary(scaling: "Scaling") -> str:
-    if scaling.epoch is None:
+    if not any(phase in scaling.phase_s for phase in PHASES):
         return "everything was as asked already"
     return (
         f"epoch {scaling.epoch}, {scaling.moved:,} subscriptions moved, "

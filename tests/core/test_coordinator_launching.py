@@ -14,8 +14,9 @@ from braid.topology import Registration
 from braid.znodes import in_order_of_arrival, judge_holder
 from coordinator.compiling import EngineNotCompiled, compiler_arguments, compiler_command, wait_compiled
 from coordinator.data_directory import DataDirectory, DataDirectoryRefused
-from coordinator.plan import PortRefused, cluster_commands, connpoint_ports, parse_slices, slice_arguments
+from coordinator.plan import Plan, PortRefused, connpoint_ports, parse_slices, slice_arguments
 from coordinator.processes import DEATHS_MAX, DEATHS_WITHIN_S, Child, RestartPolicy, describe_exit, rotate, tail
+from coordinator.shape import numbered
 
 
 def settings(**sections: dict[str, object]) -> Settings:
@@ -58,26 +59,28 @@ def test_connection_points_have_ports_in_a_row() -> None:
 
 def test_every_process_gets_what_the_launcher_was_given(tmp_path: Path) -> None:
     chosen = settings(api={"port": 9000}, slices={"matcher": 2})
-    commands = cluster_commands(chosen, "127.0.0.1:2181", DataDirectory(tmp_path), Path("b.toml"), slice_arguments)
+    plan = Plan(chosen, "127.0.0.1:2181", DataDirectory(tmp_path), Path("b.toml"), slice_arguments)
+    commands = plan.commands({**numbered(chosen.slices), "matcher": ("matcher-1", "matcher-3")})
     by_name = {command.name: command for command in commands}
     assert list(by_name) == [
         "coordinator",
         "exitpoint-1",
         "matcher-1",
-        "matcher-2",
+        "matcher-3",
         "accesspoint-1",
         "connpoint-1",
     ]
-    assert by_name["matcher-2"].argv == [
-        *(sys.executable, "-m", "services.matcher", "--name", "matcher-2", "--http-port", "0"),
+    assert by_name["matcher-3"].argv == [
+        *(sys.executable, "-m", "services.matcher", "--name", "matcher-3", "--http-port", "0"),
         *("--config", "b.toml"),
     ]
     assert by_name["connpoint-1"].argv[-3:] == ["9000", "--config", "b.toml"]
     assert by_name["coordinator"].argv == [sys.executable, "-m", "coordinator", "--config", "b.toml"]
+    assert plan.slice("matcher", "matcher-3") == by_name["matcher-3"]
+    assert by_name["coordinator"].environment["BRAID_SLICES__MATCHER"] == "2"
     for command in commands:
         assert command.environment["BRAID_CLUSTER__ZOOKEEPER"] == "127.0.0.1:2181"
         assert command.environment["BRAID_CLUSTER__DATA"] == str(tmp_path)
-        assert command.environment["BRAID_SLICES__MATCHER"] == "2"
         assert command.log == tmp_path / "logs" / f"{command.name}.log"
 
 
@@ -121,15 +124,6 @@ def test_a_data_directory_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
         DataDirectory(tmp_path / "file" / "data").locked(),
     ):
         pass
-
-
-def test_the_shape_of_the_first_time_binds_but_connection_points_are_free(tmp_path: Path) -> None:
-    data = DataDirectory(tmp_path)
-    data.check_shape(settings(slices={"matcher": 3}).slices)  # asking does not bind
-    data.keep_shape(settings(slices={"matcher": 2}).slices)
-    data.check_shape(settings(slices={"matcher": 2, "connpoint": 5}).slices)
-    with pytest.raises(DataDirectoryRefused, match=r"matcher=2.*matcher=1"):
-        data.check_shape(settings().slices)
 
 
 def test_logs_of_the_run_before_are_kept(tmp_path: Path) -> None:

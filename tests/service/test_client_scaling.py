@@ -106,7 +106,7 @@ async def test_scale_shows_the_phases_and_what_it_cost() -> None:
 
 
 async def test_asking_for_what_is_there_is_done_at_once() -> None:
-    async with coordinated({"state": "done", "phase": "done"}) as served:
+    async with coordinated({"state": "done", "phase": "done", "epoch": 3}) as served:
         done = await run_braid(url_of(served), "scale", "matcher=1", "exitpoint=1")
         assert (done.exit_code, (await asked_of(served.door)).asked) == (0, Ask({"matcher": 1, "exitpoint": 1}))
         assert "everything was as asked already" in done.stdout

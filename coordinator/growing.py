@@ -1,0 +1,110 @@
+"""Slices come and go with the scalings: the launcher starts those that one wants, and stops those that are left out."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from braid.coordination_events import CoordinationUnavailable, CorruptConfiguration
+from braid.scaling import ScalingRecord
+from braid.topology import Configuration
+from coordinator.data_directory import DataDirectory
+from coordinator.following import Following
+from coordinator.processes import Command
+from coordinator.screen import Screen
+from coordinator.shape import in_force, layer_of
+from coordinator.supervisor import Supervisor
+
+LEAVE_PATIENCE_S = 30.0  # nobody waits for a slice that was left out, so it may take its time
+RETRY_S = 1.0
+
+
+def wanted(scaling: ScalingRecord | None, running: Iterable[str]) -> list[str]:
+    """The slices that the scaling waits for, and that do not run yet."""
+    return [name for name in scaling.wants if name not in running and layer_of(name)] if scaling is not None else []
+
+
+def left_out(configuration: Configuration | None, scaling: ScalingRecord | None, running: Iterable[str]) -> list[str]:
+    """The slices that nobody has a use for. While anything changes nobody is judged."""
+    if configuration is None or configuration.change is not None or scaling is not None:
+        return []
+    configured = {name for names in in_force(configuration).values() for name in names}
+    return [name for name in running if layer_of(name) and name not in configured]
+
+
+def is_needed(configuration: Configuration | None, name: str) -> bool:
+    """Whether the cluster cannot work without it. Before the first configuration that is so for everything."""
+    layer = layer_of(name)
+    return layer is None or configuration is None or name in in_force(configuration)[layer]
+
+
+class Growing:
+    """One after the other, so that a slice whose name is wanted again is started when its predecessor is gone."""
+
+    def __init__(
+        self,
+        following: Following,
+        supervisor: Supervisor,
+        data: DataDirectory,
+        screen: Screen,
+        command_of: Callable[[str], Command],
+    ) -> None:
+        self._following = following
+        self._supervisor = supervisor
+        self._data = data
+        self._screen = screen
+        self._command_of = command_of
+        self._leaving: set[str] = set()
+        self._scaling_id = ""
+        self.changed = asyncio.Event()
+        self.changed.set()
+
+    async def run(self) -> None:
+        while True:
+            await self.changed.wait()
+            self.changed.clear()
+            self._keep_shape()
+            await self._start_wanted()
+            await self._stop_left_out()
+
+    def _keep_shape(self) -> None:
+        if self._following.configuration is None:
+            return
+        try:
+            self._data.keep_shape(in_force(self._following.configuration))
+        except OSError as error:  # the next start asks ZooKeeper first
+            self._screen.note(f"the shape of the cluster cannot be written to {self._data.path}: {error.strerror}")
+
+    async def _start_wanted(self) -> None:
+        scaling = self._following.scaling
+        if scaling is None:
+            return
+        if scaling.id != self._scaling_id:  # another attempt, perhaps after the reason was found in the log
+            self._scaling_id = scaling.id
+            self._supervisor.given_up.clear()
+        for name in wanted(scaling, self._supervisor.names()):
+            if name not in self._supervisor.given_up:
+                self._screen.note(f"starting {name} for {scaling.id}")
+                await self._supervisor.add(self._command_of(name))
+
+    async def _stop_left_out(self) -> None:
+        following = self._following
+        if not following.knows_scaling or not self._left_out(following.configuration):
+            return
+        try:
+            # A scaling ends in the configuration first. What was told of the two may not be of the same moment.
+            configuration = await following.read_configuration()
+        except (CoordinationUnavailable, CorruptConfiguration):
+            asyncio.get_running_loop().call_later(RETRY_S, self.changed.set)
+            return
+        for name in self._left_out(configuration):
+            self._screen.note(f"stopping {name}, which is not part of the cluster any more")
+            self._leaving.add(name)
+            self._supervisor.let_go(name, LEAVE_PATIENCE_S).add_done_callback(partial(self._on_left, name))
+
+    def _left_out(self, configuration: Configuration | None) -> list[str]:
+        running = [name for name in self._supervisor.names() if name not in self._leaving]
+        return left_out(configuration, self._following.scaling, running)
+
+    def _on_left(self, name: str, _task: asyncio.Task[None]) -> None:
+        self._leaving.discard(name)
+        self.changed.set()
