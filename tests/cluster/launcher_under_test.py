@@ -23,11 +23,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 layer, name, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
 mode = os.environ.get("STUB_MODE", "")
+if mode == "stubborn" or name == os.environ.get("STUB_STUBBORN"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print(f"{name} runs as {mode or 'usual'}", flush=True)
 if mode == "dies" and layer == "matcher" or name == os.environ.get("STUB_DIES"):
     sys.exit("something is wrong with this matcher")
-if mode == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if layer != "connpoint":
     signal.pause()
 
@@ -63,9 +63,10 @@ door.serve_forever()
 
 ENTRY = """
 import os, sys
-from coordinator import launcher, plan
+from coordinator import growing, launcher, plan
 
 launcher.READY_S = float(os.environ.get("STUB_READY_S", launcher.READY_S))
+growing.LEAVE_PATIENCE_S = float(os.environ.get("STUB_LEAVE_PATIENCE_S", growing.LEAVE_PATIENCE_S))
 
 
 def stub(layer, name, port):

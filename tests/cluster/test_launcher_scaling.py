@@ -102,8 +102,8 @@ def test_slices_come_and_go_with_scalings_and_the_next_start_has_those_that_stay
 
     up.scale("matcher-3", "connpoint-9", "../matcher-4")
     up.wait_matchers("matcher-1", "matcher-2", "matcher-3")
-    os.kill(up.pids()["matcher-3"], signal.SIGKILL)
     before = up.pids()["matcher-3"]
+    os.kill(before, signal.SIGKILL)
     until(lambda: up.pids()["matcher-3"] != before)
     up.scale()  # it has registered, so it is not wanted any more
     up.configure(changing(configured(1, "matcher-1", "matcher-2"), "flushing", "matcher-1", "matcher-3"))
@@ -139,12 +139,34 @@ def test_what_an_aborted_scaling_wanted_is_stopped_and_can_be_wanted_again(up: S
     up.configure(changing(configured(1, "matcher-1"), "moving", "matcher-1", "matcher-2"))
     first = up.pids()["matcher-2"]
     up.end(replace(configured(1, "matcher-1"), epochs=2))
-    up.scale("matcher-2", id="scaling-2")
-    until(lambda: up.pids().get("matcher-2", first) != first or is_alive(first))
-    up.wait_matchers("matcher-1", "matcher-2")
-    up.end(configured(3, "matcher-1"))
     up.wait_matchers("matcher-1")
     assert not is_alive(first)
+    up.scale("matcher-2", id="scaling-2")
+    up.wait_matchers("matcher-1", "matcher-2")
+    assert up.pids()["matcher-2"] != first
+
+
+def test_a_slice_that_is_wanted_again_while_it_is_being_stopped_is_started_afterwards(up: Scaled) -> None:
+    process = up.bring_up(STUB_STUBBORN="matcher-2", STUB_LEAVE_PATIENCE_S="2")
+    up.configure(configured(1, "matcher-1"))
+    up.scale("matcher-2")
+    up.wait_matchers("matcher-1", "matcher-2")
+    first = up.pids()["matcher-2"]
+    log = up.data / "logs" / "matcher-2.log"
+    until(lambda: "matcher-2 runs" in log.read_text())  # from now on it does not mind being asked to stop
+    up.end(configured(1, "matcher-1"))
+    until(lambda: "stopping matcher-2" in line_of(process))
+    up.scale("matcher-2", id="scaling-2")
+    assert is_alive(first)
+    until(lambda: up.pids().get("matcher-2", first) != first)
+    assert not is_alive(first)
+    assert is_alive(up.pids()["matcher-2"])
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    """The next one that it says."""
+    assert process.stdout is not None
+    return process.stdout.readline()
 
 
 def test_a_wanted_slice_that_cannot_live_does_not_end_the_cluster(up: Scaled) -> None:
