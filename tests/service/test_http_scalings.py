@@ -138,6 +138,8 @@ async def test_a_scaling_under_way_shows_what_every_slice_says(served: Served) -
         Progress("scaling-1", "matcher-1", {"moved": 1200}),
         Progress("scaling-1", "accesspoint-1", {"kept_back": 3}),
     )
+    (listed,) = (await served.client.get("/v1/cluster/scalings")).json()["scalings"]
+    assert (listed["phase"], "progress" in listed) == ("moving", False)
     answer = (await served.client.get("/v1/cluster/scalings/scaling-1")).json()
     assert 97 <= answer["phase_s"].pop("moving") < 110
     assert 100 <= answer.pop("total_s") < 113
