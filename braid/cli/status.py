@@ -45,7 +45,7 @@ def _show(cluster: dict[str, Any], reasons: list[str]) -> None:
     for reason in reasons:
         console.print(f"  {reason}", markup=False)
     if change := cluster.get("change"):
-        console.print(change_line(change), markup=False)
+        console.print(change_line(change), markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("layer", "slice", "address", "http", "process", "epoch", "up"):
         table.add_column(column, justify="right" if column in ("process", "up") else "left", no_wrap=True)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,32 +1,18 @@
 """`/v1/cluster/scale` and `/v1/cluster/scalings`: what is asked, what is refused, and how far a scaling is."""
 
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
-import pytest_asyncio
 
 from braid.coordination_events import CoordinationUnavailable
 from braid.scaling import Ask, Progress, ScalingRecord
 from services.connpoint.http import scalings
 from services.connpoint.http.scaling_shown import ScalingShown, shown
-from tests.service.fake_door import Served, problem_of, serving
+from tests.service.fake_door import Served, problem_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[Served]:
-    async with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def served(shared: Served) -> Served:
-    shared.door.reset()
-    return shared
 
 
 @pytest.mark.parametrize(
@@ -138,6 +124,8 @@ async def test_a_scaling_under_way_shows_what_every_slice_says(served: Served) -
         Progress("scaling-1", "matcher-1", {"moved": 1200}),
         Progress("scaling-1", "accesspoint-1", {"kept_back": 3}),
     )
+    (listed,) = (await served.client.get("/v1/cluster/scalings")).json()["scalings"]
+    assert (listed["phase"], "progress" in listed) == ("moving", False)
     answer = (await served.client.get("/v1/cluster/scalings/scaling-1")).json()
     assert 97 <= answer["phase_s"].pop("moving") < 110
     assert 100 <= answer.pop("total_s") < 113

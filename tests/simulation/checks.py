@@ -23,10 +23,11 @@ def problems_of(simulation: "Simulation") -> list[str]:
 
 
 def stuck(simulation: "Simulation") -> list[str]:
-    found = []
-    for connpoint in simulation.connpoints:
-        if not connpoint.ingress.is_drained or connpoint.disk:
-            found.append(f"{connpoint.ingress.window_publications} unconfirmed at {connpoint.name}")
+    found = [
+        f"{connpoint.ingress.window_publications} unconfirmed at {connpoint.name}"
+        for connpoint in simulation.connpoints
+        if not connpoint.ingress.is_drained or connpoint.disk
+    ]
     configured = simulation.zookeeper.configuration.exitpoints
     found += [
         f"{e.core.gathers} gathers at {e.name}"

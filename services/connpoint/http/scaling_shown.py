@@ -33,7 +33,7 @@ class ScalingList(msgspec.Struct):
     scalings: list[ScalingShown]
 
 
-def shown(record: ScalingRecord, now_s: float, progress: Iterable[Progress] = ()) -> ScalingShown:
+def shown(record: ScalingRecord, now_s: float, progress: Iterable[Progress] | None = None) -> ScalingShown:
     """Clocks of two machines may differ a little, so no time is ever shown below zero."""
     begun = sorted(record.began_s.items(), key=lambda item: item[1])
     phases = [("asked", record.asked_s), *((phase, at_s) for phase, at_s in begun if phase != "asked")]
@@ -55,7 +55,7 @@ def shown(record: ScalingRecord, now_s: float, progress: Iterable[Progress] = ()
         moved=record.moved,
         longest_pause_s=record.longest_pause_s,
         longest_wait_s=record.longest_wait_s,
-        progress={each.slice: each.details for each in progress} if record.state == "running" else msgspec.UNSET,
+        progress={each.slice: each.details for each in progress} if progress is not None else msgspec.UNSET,
     )
 
 

@@ -92,7 +92,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
     async def find_scaling(id: str) -> Response:
         """Times are in seconds. `progress` has what each slice says of itself while the scaling runs."""
         record = await door.find_scaling(id)
-        progress = await door.progress_of(id) if record.state == "running" else ()
+        progress = await door.progress_of(id) if record.state == "running" else None
         return _json(shown(record, time.time(), progress))
 
     return router
