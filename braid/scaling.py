@@ -4,9 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from braid.topology import CONFIGURED_LAYERS, Configuration, Layer
-
-SLICES_MAX = 64  # of one layer
+from braid.topology import Layer
 
 Step = Literal["change-ready", "exit-point-matcher-updated", "done", "scale-end", "drained"]
 
@@ -53,24 +51,6 @@ class ScalingRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     moved: int = 0  # subscriptions that went to another matcher
     longest_pause_s: float = 0.0  # for which a publication was held
     longest_wait_s: float = 0.0  # for which a subscription was kept back
-
-
-def refusal(ask: Ask, configuration: Configuration) -> str | None:
-    """Why this cannot be done with what is in force, in words for whoever asked; None when it can."""
-    if not ask.layers and not ask.replace:
-        return "nothing is asked for: give a number of slices for a layer, or the name of a slice to replace"
-    for layer, number in ask.layers.items():
-        if layer not in CONFIGURED_LAYERS:
-            return f"a {layer} takes part as soon as it registers: start or stop one instead of scaling the layer"
-        if not 1 <= number <= SLICES_MAX:
-            return f"{layer}={number}: a layer has from 1 to {SLICES_MAX} slices"
-    configured = [name for layer in CONFIGURED_LAYERS for name in configuration.of_layer(layer)]
-    for name in ask.replace:
-        if name not in configured:
-            return f"{name} cannot be replaced, it is not configured; these are: {', '.join(configured)}"
-        if ask.replace.count(name) > 1:
-            return f"{name} is to be replaced twice"
-    return None
 
 
 class ReportStep(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from braid.scaling import Report, ScalingRecord, Step, refusal
+from braid.scaling import Report, ScalingRecord, Step
+from braid.scaling_checks import refusal
 from braid.topology import CONFIGURED_LAYERS, Change, Configuration, Phase, Registration, Target
 from coordinator.events import Inform
 from coordinator.placing import Placement, place

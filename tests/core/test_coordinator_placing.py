@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.scaling import Ask, refusal
+from braid.scaling import Ask
+from braid.scaling_checks import refusal
 from braid.topology import CONFIGURED_LAYERS, Configuration, Layer, Registration
 from coordinator.placing import Placement, place
 from tests.core.coordinator_stage import OLD, registered

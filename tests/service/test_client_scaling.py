@@ -158,7 +158,7 @@ async def test_what_cannot_be_done_is_explained() -> None:
         done = await run_braid(url_of(served), "scale", "connpoint=2")
         assert done.exit_code == 1
         assert "$.layers.connpoint" in done.stderr
-        assert "takes part when it registers" in done.stderr
+        assert "takes part as soon as it registers" in done.stderr
 
 
 async def test_ctrl_c_leaves_the_scaling_running() -> None:

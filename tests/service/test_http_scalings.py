@@ -72,7 +72,7 @@ async def test_what_cannot_be_done_is_refused_before_anything_is_written(served:
     assert problem["field"] == field
     assert served.door.coordination.records == {}
     if "connpoint" in body:
-        assert "takes part when it registers" in problem["detail"]
+        assert "takes part as soon as it registers" in problem["detail"]
     elif "matchr" in body:
         assert "matcher" in problem["expected"]
         assert "connpoint" not in problem["expected"]

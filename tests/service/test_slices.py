@@ -9,6 +9,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from braid.scaling import Ask
 from tests.cluster.traffic import socket
 from tests.service.in_process import client_of, in_process_cluster
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
@@ -228,3 +229,20 @@ async def test_publishing_and_connecting_go_on_while_an_exit_point_is_away(
                     for connection in (before, meanwhile):
                         frame = json.loads(await connection.recv())
                         assert [n["publication"]["id"] for n in frame["notifications"]] == ["kept"]
+
+
+async def test_a_scaling_asked_of_a_connection_point_stands_in_zookeeper(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    async with in_process_cluster(zookeeper.hosts, tmp_path) as cluster, client_of(cluster) as http:
+        id = (await http.post("/v1/cluster/scale", json={"layer": "matcher", "to": 2})).json()["id"]
+        record = await cluster.connpoint.coordination.read_scaling(id)
+        assert record is not None
+        assert (record.id, record.asked, record.state) == (id, Ask({"matcher": 2}), "running")
+        found = (await http.get(f"/v1/cluster/scalings/{id}")).json()
+        assert (found["state"], found["phase"], found["progress"]) == ("running", "asked", {})
+        assert [each["id"] for each in (await http.get("/v1/cluster/scalings")).json()["scalings"]] == [id]
+        other = await http.post("/v1/cluster/scale", json={"replace": ["matcher-1"]})
+        assert (other.status_code, other.json()["scaling"]) == (409, id)
+        for unknown in ("other", "a..b", "a%00", "a" * 300):
+            assert (await http.get(f"/v1/cluster/scalings/{unknown}")).status_code == 404
