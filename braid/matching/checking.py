@@ -6,14 +6,14 @@ import msgspec
 import numpy as np
 
 from braid.filters import Filter, evaluate, parse, uses_previous
+from braid.matching.engine.memory import ZONES, Memory
 from braid.matching.engine.programs import CHECKED, MEMBER_SHIFT
 from braid.matching.meaning import PREDICATES_MAX, Publication, read_publication, topic_accepts, zone_accepts
 from braid.matching.previous import attributes_of
 from braid.subscription import SubscriptionRecord
-from braid.zones import PreparedZone, ZoneArray, intersect_pairs, prepare
+from braid.zones import PreparedZone, ZoneArray, ZoneStore, intersect_pairs, prepare
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-_ZONES_FIRST = 256
 
 
 class CheckedSubscription(msgspec.Struct):
@@ -42,32 +42,24 @@ class CheckedSubscription(msgspec.Struct):
 
 
 class Checks:
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
         self._checked: dict[int, CheckedSubscription] = {}
-        self._zones = ZoneArray.empty(_ZONES_FIRST)  # by number
+        self._zones = ZoneStore(memory.buffer(ZONES))
         self.looking_back = 0  # subscriptions whose filter uses `prev`
 
-    def prepare(self, record: SubscriptionRecord, flags: int) -> CheckedSubscription | PreparedZone | None:
-        """What has to be kept of a subscription to settle what the engine leaves open of it."""
+    def add(self, number: int, record: SubscriptionRecord, flags: int) -> None:
+        """Keeps what is needed of a subscription to settle what the engine leaves open of it."""
         if flags & CHECKED:
-            return CheckedSubscription.of(record)
-        return None if record.zone is None else prepare(record.zone)
-
-    def add(self, number: int, prepared: CheckedSubscription | PreparedZone | None) -> None:
-        if isinstance(prepared, CheckedSubscription):
-            self._checked[number] = prepared
-            self.looking_back += prepared.looks_back
-        elif prepared is not None:
-            if number >= len(self._zones.zones):
-                self._zones = self._zones.enlarged(2 * number)
-            self._zones.put(number, prepared)
+            checked = self._checked[number] = CheckedSubscription.of(record)
+            self.looking_back += checked.looks_back
+        elif record.zone is not None:
+            self._zones.put(number, record.zone)
 
     def remove(self, number: int) -> None:
         checked = self._checked.pop(number, None)
         if checked is not None:
             self.looking_back -= checked.looks_back
-        elif number < len(self._zones.zones):
-            self._zones.zones[number] = None
+        self._zones.remove(number)
 
     def settle(
         self, events: Integers, members: Integers, contents: list[bytes], before: list[bytes | None] | None

@@ -1,4 +1,5 @@
-"""Turns a whole subscription into rows of conditions for the engine.
+"""Turns subscriptions into rows of conditions for the engine: their words, topics and zones, and of those whose filters
+the engine cannot read itself the filters too.
 
 What the engine cannot decide (comparisons by the order of strings, `prev`, integers that no float can hold) is left out
 of the rows and the subscription is marked as one to be checked: the engine then finds candidates, and whoever asked it
@@ -26,9 +27,9 @@ from braid.filters.alternatives import Literal, alternatives
 from braid.filters.evaluator import COMPARE
 from braid.matching.engine import keys
 from braid.matching.engine.conditions import ABOVE, BELOW, OUTSIDE, TEXT_LENGTH_MAX, WITHIN
-from braid.matching.engine.programs import CHECKED, WINDOWED, ZONED
-from braid.matching.places import Places, Uses, uses_of
+from braid.matching.engine.programs import CHECKED, ZONED
 from braid.matching.row_writing import Hash, Key, Row, RowWriter, has, lacks, none_of, one_of
+from braid.matching.topic_shapes import TopicShapes, topic_shapes
 from braid.subscription import SubscriptionRecord
 
 # The connection point has held the filter against its limits already; a matcher takes what was accepted.
@@ -38,10 +39,14 @@ _CONDITIONS_MAX = 16_384  # of all alternatives; above it, the subscription is l
 Conjunctions = list[list[Row]]
 
 
-class Compiled(NamedTuple):
-    conjunctions: Conjunctions
+class Given(NamedTuple):
+    """Rows of a subscription, and the flags of its members."""
+
+    rows: bytes
     flags: int
-    uses: Uses
+
+
+_NOTHING_GIVEN = Given(b"", 0)
 
 
 class Choice(NamedTuple):
@@ -51,25 +56,29 @@ class Choice(NamedTuple):
     exact: bool = True
 
 
-def compile_subscription(record: SubscriptionRecord, writer: RowWriter, places: Places) -> Compiled:
-    """Raises `FilterError` for a filter that no connection point would have accepted."""
-    flags = 0
-    if record.from_s is not None or record.until_s is not None:
-        flags |= WINDOWED
-    conjunctions, exact = _filter(record.filter, writer)
-    uses = uses_of(record)
-    common: list[Row] = [has(writer.word(stem)) for stem in uses.stems]
-    if uses.shapes:
-        if places.takes_shapes(uses.shapes):
-            common.append(one_of([writer.topic(*shape) for shape in uses.shapes]))
+def compile_parts(record: SubscriptionRecord, writer: RowWriter, shapes: TopicShapes) -> Given:
+    """All but its filter."""
+    if not record.words and not record.topic and record.zone is None:
+        return _NOTHING_GIVEN
+    rows, flags = b"", 0
+    if record.words:
+        rows = writer.words(record.words)
+    if record.topic:
+        accepted = topic_shapes(record)
+        if shapes.has_room(accepted):
+            rows += writer.row(one_of([writer.topic(*shape) for shape in accepted]))
         else:
-            exact = False
-    if uses.tiles:
+            flags |= CHECKED
+    if record.zone is not None:
+        rows += writer.zone(record.zone)
         flags |= ZONED
-        common.append(one_of(writer.tiles(uses.tiles)))
-    if not exact:
-        flags |= CHECKED
-    return Compiled([common + rows for rows in conjunctions], flags, uses)
+    return Given(rows, flags)
+
+
+def compile_whole(record: SubscriptionRecord, parts: Given, writer: RowWriter) -> Given:
+    """Its filter too. Raises `FilterError` for a filter that no connection point would have accepted."""
+    conjunctions, exact = _filter(record.filter, writer)
+    return Given(writer.whole(parts.rows, conjunctions), parts.flags | (0 if exact else CHECKED))
 
 
 def _filter(text: str, writer: RowWriter) -> tuple[Conjunctions, bool]:

@@ -4,58 +4,37 @@
 everything, with what is left to Python. One thread at a time may use it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from braid.filters import Value
 from braid.instants import format_instant
-from braid.matching.changes import Changes
+from braid.matching.changes import ADDED_AT_ONCE, Changes
 from braid.matching.checking import Checks
-from braid.matching.compiling import compile_subscription
+from braid.matching.compiling import Given, compile_parts, compile_whole
 from braid.matching.engine import changing, counts, gathering, programs
 from braid.matching.engine.hashing import SECRET_WORDS, new_secret
-from braid.matching.engine.keys import RECORD as KEY_RECORD
-from braid.matching.engine.memory import (
-    ATTRIBUTES_MAX,
-    COUNTS,
-    INPUT,
-    KEY_SLOTS,
-    KEYS,
-    KEYS_MAX,
-    MATCHED,
-    PROGRAMS_MAX,
-    SUBSCRIPTIONS,
-    SUBSCRIPTIONS_MAX,
-    WORDS,
-    WORDS_MAX,
-    Memory,
-)
+from braid.matching.engine.memory import COUNTS, MATCHED, SUBSCRIPTIONS, SUBSCRIPTIONS_MAX, Memory
+from braid.matching.engine.programs import CHECKED, ZONED
 from braid.matching.explanation import Explanation
 from braid.matching.matches import Matches
 from braid.matching.meaning import read_publication
 from braid.matching.pair_explanation import explain_pair
-from braid.matching.places import Places, uses_of
 from braid.matching.previous import PreviousPublications
 from braid.matching.publications import ExtraKeys, in_canonical_form
 from braid.matching.records import Records
+from braid.matching.room import CHARACTERS_AT_ONCE, IndexFullError, Room
 from braid.matching.row_writing import RowWriter
 from braid.matching.search import Search, chunks
+from braid.matching.topic_shapes import TopicShapes
 from braid.subscription import SubscriptionRecord
-
-_END_OF_FILTER = b"\0"  # a number must not run into the next filter
-_ADDED_AT_ONCE = 4096
-_KEYS_BESIDES_FILTER = 256  # words, nodes of topics and tiles of one subscription, and anchors split for it
-_MARGIN = 1 << 18
-_PROGRAMS_PER_KEY = 4  # what a subscription may have more than that, the table of programs has room for
-_WORDS_PER_CHANGE = 1 << 26  # of the pool, at most
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-class IndexFullError(Exception):
-    """The index holds as much as its address space was reserved for."""
+__all__ = ["Explained", "IndexFullError", "MatchIndex"]
 
 
 class Explained(NamedTuple):
@@ -66,22 +45,21 @@ class Explained(NamedTuple):
 class MatchIndex:
     def __init__(self) -> None:
         self._memory = Memory()
-        self._input = self._memory.buffer(INPUT)
         self._counts = self._memory.view(COUNTS, counts.COUNTS_WORDS)
         self._counts[counts.POOL_USED] = 8
         for mask in (counts.KEY_SLOTS_MASK, counts.ATTRIBUTE_SLOTS_MASK, counts.PROGRAM_SLOTS_MASK):
             self._counts[mask] = counts.SLOTS_FIRST
         self._counts[counts.SECRET : counts.SECRET + SECRET_WORDS] = new_secret()
         changing.start(self._memory.addresses)
-        self._one = Changes(self._memory, 1)
-        self._room = 0
+        self._changes = Changes(self._memory)
+        self._room = Room(self._memory)
         self._records = Records()
         self._writer = RowWriter(self._memory)
-        self._places = Places(self._memory)
-        self._extra_keys = ExtraKeys(self._memory, self._writer, self._places)
-        self._checks = Checks()
+        self._shapes = TopicShapes(self._memory)
+        self._checks = Checks(self._memory)
         self._previous = PreviousPublications()
-        self._search = Search(self._memory, self._extra_keys, self._checks, self._previous)
+        extra_keys = ExtraKeys(self._memory, self._writer)
+        self._search = Search(self._memory, extra_keys, self._checks, self._previous)
         self._homes: dict[str, int] = {}
         self._home_names: list[str] = []
 
@@ -102,52 +80,30 @@ class MatchIndex:
 
     def add(self, record: SubscriptionRecord) -> None:
         """Adds a subscription, or replaces the one of the same id."""
-        self._check_room(1, len(record.filter))
-        replaced = record.id in self._records
-        if replaced or not self._is_plain(record):
-            self._add_compiled(record)
-            return
-        text = record.filter.encode() + _END_OF_FILTER
-        self._input[: len(text)] = text
-        one = self._one.set(record, self._records.next_number(), self._home(record.home), len(text))
-        if one.change(changing.ADD_PLAIN):
-            self._records.put(record)
+        self._room.check(1, len(record.filter), len(self._records), len(self._home_names))
+        parts = compile_parts(record, self._writer, self._shapes)
+        home, number = self._home(record.home), self._records.reserve()
+        if self._changes.add(record, number, home, parts.flags, parts.rows):
+            self._keep(record, number, parts.flags)
         else:
-            self._add_compiled(record)
+            self._add_compiled(record, number, home, parts)
 
     def add_many(self, records: Iterable[SubscriptionRecord]) -> None:
         """The same as adding each, some times faster."""
-        plain: dict[str, SubscriptionRecord] = {}
+        batch: dict[str, SubscriptionRecord] = {}
         size = 0
         for record in records:
-            if not self._is_plain(record) or record.id in self._records or record.id in plain:
-                self._add_plain(list(plain.values()))
-                plain, size = {}, 0
-                self.add(record)
-                continue
-            plain[record.id] = record
-            size += len(record.filter)
-            if len(plain) == _ADDED_AT_ONCE or size > _MARGIN:
-                self._add_plain(list(plain.values()))
-                plain, size = {}, 0
-        self._add_plain(list(plain.values()))
+            if record.id in batch or len(batch) == ADDED_AT_ONCE or size > CHARACTERS_AT_ONCE:
+                self._add_batch(batch.values())
+                batch, size = {}, 0
+            batch[record.id] = record
+            size += len(record.filter) + sum(map(len, record.words))
+        self._add_batch(batch.values())
 
     def remove(self, id: str) -> SubscriptionRecord | None:
         record = self._remove(id)
         if not self._checks.looking_back:
             self._previous.clear()
-        return record
-
-    def _remove(self, id: str) -> SubscriptionRecord | None:
-        number = self._records.number_of(id)
-        if number is None:
-            return None
-        self._one.numbers[0] = number
-        self._one.change(changing.REMOVE)
-        record = self._records.take(id)
-        if not self._is_plain(record):
-            self._places.remove(record.id, uses_of(record))
-        self._checks.remove(number)
         return record
 
     def match(self, contents: Sequence[bytes], now_s: float, *, remember: bool = True) -> Matches:
@@ -169,7 +125,7 @@ class MatchIndex:
                 of_each = (words[numbers * programs.SUBSCRIPTION + programs.HOME] & programs.HOME_MASK).tolist()
                 homes += [self._home_names[home] for home in of_each]
         if self._counts[counts.HOT]:
-            self._one.change(changing.ADAPT)
+            self._changes.adapt()
         only = self._home_names[0] if self._home_names else ""
         return Matches(list(contents), ends, ids, homes if several else only, unreadable)
 
@@ -231,9 +187,6 @@ class MatchIndex:
             if record is not None:
                 yield record
 
-    def _is_plain(self, record: SubscriptionRecord) -> bool:
-        return not record.words and not record.topic and record.zone is None
-
     def _home(self, name: str) -> int:
         number = self._homes.get(name)
         if number is None:
@@ -241,66 +194,60 @@ class MatchIndex:
             self._home_names.append(name)
         return number
 
-    def _check_room(self, added: int, filter_bytes: int) -> None:
-        """A predicate takes at least four bytes of a filter, so no filter brings more keys or attributes than bytes.
-
-        Looks at the counts only once in many changes; the margin is what may come meanwhile.
-        """
-        self._room -= filter_bytes + added * _KEYS_BESIDES_FILTER
-        if self._room >= 0:
-            return
-        self._room = _MARGIN
-        coming = _MARGIN + filter_bytes + added * _KEYS_BESIDES_FILTER
-        count = self._counts
-        if (
-            len(self._records) + coming >= SUBSCRIPTIONS_MAX
-            or len(self._home_names) >= programs.HOME_MASK
-            or count[counts.KEYS_USED] + coming >= KEYS_MAX
-            or count[counts.PROGRAMS_LIVE] + _PROGRAMS_PER_KEY * coming >= PROGRAMS_MAX
-            or count[counts.ATTRIBUTES_USED] + coming // 4 >= ATTRIBUTES_MAX
-            or count[counts.POOL_USED] * 9 // 8 + _WORDS_PER_CHANGE >= WORDS_MAX
+    def _add_batch(self, records: Collection[SubscriptionRecord]) -> None:
+        """Of distinct ids. Those with topics one by one: the room for shapes of topics is what the others have left."""
+        filter_bytes = sum(len(record.filter) for record in records)
+        self._room.check(len(records), filter_bytes, len(self._records), len(self._home_names))
+        together = [record for record in records if not record.topic]
+        left = [record for record in records if record.topic]
+        numbers, flags = [], []
+        self._changes.begin()
+        for record in together:
+            parts = compile_parts(record, self._writer, self._shapes)
+            number = self._records.reserve()
+            self._changes.put(record, number, self._home(record.home), parts.flags, parts.rows)
+            numbers.append(number)
+            flags.append(parts.flags)
+        for record, number, of_record, is_plain in zip(
+            together, numbers, flags, self._changes.add_batch(), strict=True
         ):
-            self._room = 0
-            raise IndexFullError(f"the index is full with {len(self._records)} subscriptions; add matchers")
-        self._memory.expect(KEYS, int(count[counts.KEYS_USED]) * KEY_RECORD * 8)
-        self._memory.expect(KEY_SLOTS, int(count[counts.KEY_SLOTS_MASK]) * 8)
-        self._memory.expect(WORDS, int(count[counts.POOL_USED]) * 8)
+            if is_plain:
+                self._keep(record, number, of_record)
+            else:
+                self._records.release(number)
+                left.append(record)
+        for record in left:
+            self.add(record)
 
-    def _add_compiled(self, record: SubscriptionRecord) -> None:
-        compiled = compile_subscription(record, self._writer, self._places)
-        prepared = self._checks.prepare(record, compiled.flags)
-        self._writer.write(compiled.conjunctions)
-        self._remove(record.id)
-        one = self._one.set(record, self._records.next_number(), self._home(record.home), 0)
-        one.flags[0] = compiled.flags
-        one.change(changing.ADD_ROWS)
-        number = self._records.put(record)
-        if not self._is_plain(record):
-            self._places.add(record.id, compiled.uses)
-        self._checks.add(number, prepared)
+    def _add_compiled(self, record: SubscriptionRecord, number: int, home: int, parts: Given) -> None:
+        """One whose filter the engine does not read itself."""
+        try:
+            whole = compile_whole(record, parts, self._writer)
+        except ValueError:
+            self._records.release(number)
+            raise
+        self._changes.add_rows(record, number, home, whole.flags, whole.rows)
+        self._keep(record, number, whole.flags)
+
+    def _keep(self, record: SubscriptionRecord, number: int, flags: int) -> None:
+        """What the engine was told, everybody else is told, in the place of what has the same id."""
+        if record.id in self._records:
+            self._remove(record.id)
+        self._records.put(number, record)
+        if record.topic:
+            self._shapes.add(record)
+        if flags & (CHECKED | ZONED):
+            self._checks.add(number, record, flags)
         if not self._checks.looking_back:
             self._previous.clear()
 
-    def _add_plain(self, records: list[SubscriptionRecord]) -> None:
-        """New subscriptions of distinct ids with nothing but filters and windows."""
-        if not records:
-            return
-        texts = [record.filter.encode() + _END_OF_FILTER for record in records]
-        ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
-        self._check_room(len(records), int(ends[-1]))
-        self._input[: ends[-1]] = b"".join(texts)
-        batch = Changes(self._memory, len(records))
-        batch.ends[:] = ends
-        for i, record in enumerate(records):
-            batch.homes[i] = self._home(record.home)
-            batch.set_window(i, record)
-        first = 0
-        while first < len(records):
-            batch.numbers[first:] = self._records.next_numbers(len(records) - first)
-            done = batch.change(changing.ADD_PLAIN, first)
-            for record in records[first:done]:
-                self._records.put(record)
-            if done < len(records):
-                self._add_compiled(records[done])
-                self._input[: ends[-1]] = b"".join(texts)  # compiling has written over it
-            first = done + 1
+    def _remove(self, id: str) -> SubscriptionRecord | None:
+        number = self._records.number_of(id)
+        if number is None:
+            return None
+        self._changes.remove(number)
+        record = self._records.take(id)
+        if record.topic:
+            self._shapes.remove(record)
+        self._checks.remove(number)
+        return record

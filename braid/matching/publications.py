@@ -7,19 +7,15 @@ import numpy as np
 
 from braid.content import DECODE_ERRORS, decode_content, encode_content
 from braid.instants import format_instant, parse_instant
-from braid.matching.engine.gathering import find_keys, tiles_within
-from braid.matching.engine.hash_entries import hash_of_key
-from braid.matching.engine.keys import TILE
+from braid.matching.engine.finding import keys_of_boxes
 from braid.matching.engine.memory import MATCHED, Memory
 from braid.matching.engine.reading import TEXT, TEXT_END, ZONE, ZONE_END
-from braid.matching.places import Places
 from braid.matching.row_writing import RowWriter
 from braid.matching.vocabulary import Vocabulary
 from braid.topics import canonical_topic, parse_topic
 from braid.zones import bounds, check_zone
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-_CORNER, _EXTENT = np.array([90.0, 180.0, 90.0, 180.0]), np.array([180.0, 360.0, 180.0, 360.0])
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_zone = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -42,11 +38,9 @@ def in_canonical_form(content: bytes) -> bytes | None:
 class ExtraKeys:
     """Finds the keys of words and tiles that the engine does not find itself."""
 
-    def __init__(self, memory: Memory, writer: RowWriter, places: Places) -> None:
+    def __init__(self, memory: Memory, writer: RowWriter) -> None:
         self._memory = memory
-        self._writer = writer
-        self._places = places
-        self._vocabulary = Vocabulary(memory, writer, places)
+        self._vocabulary = Vocabulary(memory, writer)
 
     def of(self, events: Integers, joined: bytes, address: int) -> tuple[Integers, Integers]:
         """For the records of the publications in `joined`, which stands at the address: where the extra keys of each
@@ -71,12 +65,4 @@ class ExtraKeys:
         return np.cumsum(counted, dtype=np.int64), keys[order]
 
     def _keys_of_zone(self, zone: dict[str, Any]) -> Integers:
-        tiles = self._places.tiles_at_levels_in_use(zone)
-        if tiles is None:
-            boxes = (np.array(bounds(zone)) + _CORNER) / _EXTENT
-            return self._memory.view(MATCHED, tiles_within(self._memory.addresses, boxes)).copy()
-        hashes = [hash_of_key(*key.value, TILE) for key in self._writer.tiles(tiles)]
-        keys = np.zeros(len(tiles), dtype=np.int64)
-        chosen = np.arange(1, len(tiles) + 1)
-        find_keys(self._memory.addresses, np.array([(0, 0), *hashes], dtype=np.int64), chosen, keys)
-        return keys
+        return self._memory.view(MATCHED, keys_of_boxes(self._memory.addresses, np.array(bounds(zone)))).copy()

@@ -53,26 +53,23 @@ class Records:
         assert encoded is not None
         return _decode(encoded)
 
-    def next_number(self) -> int:
-        """The number that the next record put here gets."""
-        return self._free[-1] if self._free else len(self._encoded)
-
-    def next_numbers(self, count: int) -> list[int]:
-        """The numbers that the next records put here get, in this order."""
-        recycled = self._free[: -count - 1 : -1]
-        return [*recycled, *range(len(self._encoded), len(self._encoded) + count - len(recycled))]
-
-    def put(self, record: SubscriptionRecord) -> int:
+    def reserve(self) -> int:
+        """A number for a record that is put here soon, or not after all (`release`)."""
         if self._free:
-            number = self._free.pop()
-            self._encoded[number] = _encode(record)
-        else:
-            number = len(self._encoded)
-            self._encoded.append(_encode(record))
-            self._before.append(NOBODY)
-            self._behind.append(NOBODY)
-            if number == len(self.ids):
-                self.ids = np.concatenate((self.ids, np.empty(len(self.ids), dtype=object)))
+            return self._free.pop()
+        number = len(self._encoded)
+        self._encoded.append(None)
+        self._before.append(NOBODY)
+        self._behind.append(NOBODY)
+        if number == len(self.ids):
+            self.ids = np.concatenate((self.ids, np.empty(len(self.ids), dtype=object)))
+        return number
+
+    def release(self, number: int) -> None:
+        self._free.append(number)
+
+    def put(self, number: int, record: SubscriptionRecord) -> None:
+        self._encoded[number] = _encode(record)
         self._numbers[record.id] = number
         self.ids[number] = record.id
         behind = self._first_of.get(record.subscriber, NOBODY)
@@ -81,7 +78,6 @@ class Records:
         self._behind[number] = behind
         if behind != NOBODY:
             self._before[behind] = number
-        return number
 
     def take(self, id: str) -> SubscriptionRecord:
         number = self._numbers.pop(id)

@@ -3,32 +3,45 @@
 import struct
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from braid.matching.engine import conditions, keys
-from braid.matching.engine.conditions import END, HAS, ITEM, LACKS, NONE_OF, ONE_OF, ROW, STOP, WITHIN
+from braid.matching.engine import keys
+from braid.matching.engine.conditions import (
+    BOX,
+    END,
+    GIVEN_ROWS_MAX,
+    HAS,
+    ITEM,
+    LACKS,
+    NONE_OF,
+    ONE_OF,
+    ROW,
+    STOP,
+    WITHIN,
+)
 from braid.matching.engine.hash_entries import hash_of_number, hash_of_octets, hash_of_piece
-from braid.matching.engine.memory import INPUT, SCRATCH, Memory
-from braid.matching.engine.place_keys import TILE_LEVELS_MAX, hash_of_topic, hashes_of_tiles
+from braid.matching.engine.memory import INPUT, Memory
+from braid.matching.engine.topic_keys import hash_of_topic
+from braid.words import stems_of
+from braid.zones import bounds
 
 Hash = tuple[int, int]
-Tile = tuple[int, int, int]  # level, x, y
 _NOTHING: Hash = (0, 0)
-_END, _STOP = (END, *[0] * (ROW - 1)), (STOP, *[0] * (ROW - 1))
-_WORDS_KEPT_MAX = 65_536
+_END, _STOP = (struct.pack(f"={ROW}q", operation, *[0] * (ROW - 1)) for operation in (END, STOP))
+_ENTRIES_KEPT_MAX = 65_536
+_box = struct.Struct("=qq4d4q").pack
 _float_bits = struct.Struct("=d").pack
 _integer = struct.Struct("=q").unpack
-
-__all__ = ["TILE_LEVELS_MAX", "Key", "Row", "RowWriter"]
 
 
 class Key(NamedTuple):
     kind: int
     name: Hash = _NOTHING  # of the attribute
     value: Hash = _NOTHING
-    length: int = 0  # of a text; of a tile, which one it is
+    length: int = 0  # of a text
 
 
 class Row(NamedTuple):
@@ -57,13 +70,12 @@ def none_of(several: Sequence[Key]) -> Row:
 
 
 class RowWriter:
-    """Hashes what rows speak of with the secret of one index, and writes them where its engine reads them."""
+    """Hashes what rows speak of with the secret of one index."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._input = memory.buffer(INPUT)
-        self._scratch = memory.buffer(SCRATCH)
-        self._words: dict[str, Key] = {}
+        self._entries = _Entries(self)
 
     def name(self, text: str) -> Hash:
         return self._octets(text.encode())
@@ -85,13 +97,8 @@ class RowWriter:
         self._write(octets)
         return Key(kind, name, hash_of_piece(self._memory.addresses, len(octets)), len(octets))
 
-    def word(self, stem: str) -> Key:
-        key = self._words.get(stem)
-        if key is None:
-            if len(self._words) >= _WORDS_KEPT_MAX:
-                self._words.clear()
-            key = self._words[stem] = Key(keys.WORD, value=self._octets(stem.encode()))
-        return key
+    def stem(self, stem: str) -> Hash:
+        return self._octets(stem.encode())
 
     def topic(self, levels: Sequence[str], anything: int, below: bool) -> Key:
         """`anything` has a bit for each level that may be anything."""
@@ -101,26 +108,32 @@ class RowWriter:
         value = hash_of_topic(self._memory.addresses, self._memory.address(INPUT), ends, len(levels), anything)
         return Key(keys.TOPIC_UNDER if below else keys.TOPIC_SELF, value=value)
 
-    def tiles(self, several: Sequence[Tile]) -> list[Key]:
-        hashes = np.empty((len(several), 2), dtype=np.int64)
-        hashes_of_tiles(self._memory.addresses, np.array(several, dtype=np.int64), hashes)
-        return [
-            Key(keys.TILE, _NOTHING, (first, second), level << 48 | x << 24 | y)
-            for (level, x, y), (first, second) in zip(several, hashes.tolist(), strict=True)
-        ]
+    def words(self, words: Sequence[str]) -> bytes:
+        """Rows that demand all words, by their stems."""
+        return b"".join(dict.fromkeys(chain.from_iterable([self._entries[entry] for entry in words])))
 
-    def write(self, conjunctions: Sequence[Sequence[Row]]) -> None:
-        """Raises `ValueError` when there are more rows than the engine takes at once."""
+    def zone(self, zone: dict[str, Any]) -> bytes:
+        """The boxes around it, in the place of which the engine puts tiles."""
+        return b"".join([_box(BOX, 0, *box, 0, 0, 0, 0) for box in bounds(zone)])
+
+    def row(self, row: Row) -> bytes:
         flat: list[int] = []
+        _extend(flat, row)
+        return array("q", flat).tobytes()
+
+    def whole(self, common: bytes, conjunctions: Sequence[Sequence[Row]]) -> bytes:
+        """All rows of a subscription. Raises `ValueError` when there are more than the engine takes."""
+        parts: list[bytes] = []
         for conjunction in conjunctions:
+            flat: list[int] = []
             for row in conjunction:
                 _extend(flat, row)
-            flat += _END
-        flat += _STOP
-        if len(flat) > conditions.ROWS_MAX * ROW:
-            raise ValueError(f"the subscription has more than {conditions.ROWS_MAX} conditions in all its alternatives")
-        octets = array("q", flat).tobytes()
-        self._scratch[: len(octets)] = octets
+            parts += (common, array("q", flat).tobytes(), _END)
+        parts.append(_STOP)
+        rows = b"".join(parts)
+        if len(rows) > GIVEN_ROWS_MAX * len(_STOP):
+            raise ValueError(f"the subscription has more than {GIVEN_ROWS_MAX} conditions in all its alternatives")
+        return rows
 
     def _octets(self, octets: bytes) -> Hash:
         self._write(octets)
@@ -141,3 +154,25 @@ def _extend(flat: list[int], row: Row) -> None:
         operation = ITEM
     for kind, name, value, length in row.keys:
         flat += (operation, kind, *name, *value, 0, 0, 0, length)
+
+
+class _Entries(dict[str, tuple[bytes, ...]]):
+    """From an entry of a subscription's words to the rows that demand its stems: many ask for the same words."""
+
+    def __init__(self, writer: RowWriter) -> None:
+        super().__init__()
+        self._writer = writer
+        self._rows: dict[str, bytes] = {}
+
+    def __missing__(self, entry: str) -> tuple[bytes, ...]:
+        if len(self) >= _ENTRIES_KEPT_MAX or len(self._rows) >= _ENTRIES_KEPT_MAX:
+            self.clear()
+            self._rows.clear()
+        rows = self[entry] = tuple(self._row(stem) for stem in stems_of(entry))
+        return rows
+
+    def _row(self, stem: str) -> bytes:
+        row = self._rows.get(stem)
+        if row is None:
+            row = self._rows[stem] = self._writer.row(has(Key(keys.WORD, value=self._writer.stem(stem))))
+        return row

@@ -4,35 +4,35 @@ from typing import Any
 
 import numpy as np
 
-from braid.matching.engine.gathering import find_keys
-from braid.matching.engine.hash_entries import hash_of_key
-from braid.matching.engine.keys import WORD
+from braid.matching.engine.finding import FIRST, SECOND, keys_of_words
 from braid.matching.engine.memory import Memory
-from braid.matching.places import Places
 from braid.matching.row_writing import RowWriter
 from braid.words import WORD_LENGTH_MAX, WORDS_CACHED_MAX, split, stem_of
 
 _NUMBERS_FIRST = 1024
+_NEVER = -1
 
 
 class Vocabulary(dict[str, int]):
-    """From a word, as it stands in a text, to the number of its stem; 0 when no subscription demands it.
+    """From a word, as it stands in a text, to the number of its stem; 0 for what nobody can demand.
 
-    Begins anew when the demanded words change or it is full: the frequent words are back within a few texts.
+    Of a stem, it is known which key it is, or that no subscription demands it, until such keys come or go. Begins anew
+    when it is full: the frequent words are back within a few texts.
     """
 
-    def __init__(self, memory: Memory, writer: RowWriter, places: Places) -> None:
+    def __init__(self, memory: Memory, writer: RowWriter) -> None:
         super().__init__()
         self._memory = memory
         self._writer = writer
-        self._places = places
-        self._hashes = np.zeros((_NUMBERS_FIRST, 2), dtype=np.int64)
-        self._start_anew()
+        self._known = _nothing_known(_NUMBERS_FIRST)
+        self._numbers: dict[str, int] = {}
 
     def keys_of(self, texts: list[str]) -> tuple[list[int], np.ndarray[Any, Any]]:
         """The keys of the words of all texts, and where those of each text end."""
-        if self._changed != self._places.words_changed or len(self._numbers) > WORDS_CACHED_MAX:
-            self._start_anew()
+        if len(self._numbers) > WORDS_CACHED_MAX:
+            self.clear()
+            self._numbers.clear()
+            self._known[:] = _NEVER
         get = self.__getitem__
         numbers: list[int] = []
         ends: list[int] = []
@@ -43,26 +43,22 @@ class Vocabulary(dict[str, int]):
             ends.append(len(numbers))
         chosen = np.array(numbers, dtype=np.int64)
         found = np.zeros(len(chosen), dtype=np.int64)
-        find_keys(self._memory.addresses, self._hashes, chosen, found)
+        keys_of_words(self._memory.addresses, self._known, chosen, found)
         return ends, found
 
     def __missing__(self, word: str) -> int:
         if len(word) > WORD_LENGTH_MAX:
             return 0
         stem = stem_of(word)
-        number = 0
-        if stem in self._places.stems:
-            known = self._numbers.get(stem)
-            if known is None:
-                known = self._numbers[stem] = len(self._numbers) + 1
-                if known == len(self._hashes):
-                    self._hashes = np.concatenate((self._hashes, np.zeros_like(self._hashes)))
-                self._hashes[known] = hash_of_key(*self._writer.word(stem).value, WORD)
-            number = known
+        number = self._numbers.get(stem, 0)
+        if stem and not number:
+            number = self._numbers[stem] = len(self._numbers) + 1
+            if number == len(self._known):
+                self._known = np.concatenate((self._known, _nothing_known(len(self._known))))
+            self._known[number, [FIRST, SECOND]] = self._writer.stem(stem)
         self[word] = number
         return number
 
-    def _start_anew(self) -> None:
-        self.clear()
-        self._numbers: dict[str, int] = {}
-        self._changed = self._places.words_changed
+
+def _nothing_known(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.full((count, 4), _NEVER, dtype=np.int64)

@@ -38,6 +38,8 @@ def bounds(zone: dict[str, Any]) -> Bounds:
 
 def _pieces(south: float, west: float, north: float, east: float) -> Bounds:
     """The box, given on both sides of the antimeridian, and at all longitudes of a pole that it touches."""
+    if -180 < west <= east < 180 and south > -90 and north < 90:
+        return [(south, west, north, east)]
     if west == -180 and east == 180:
         return [(south, west, north, east)]
     pieces = [(south, west, north, east)]
@@ -57,7 +59,7 @@ def _around(south: float, north: float, west: float, east: float, reach_rad: flo
     """West and east may lie beyond the antimeridian."""
     reach_rad += _MARGIN_RAD
     low, high = south - math.degrees(reach_rad), north + math.degrees(reach_rad)
-    farther = max(longitude_reach_deg(south, reach_rad), longitude_reach_deg(north, reach_rad))
+    farther = longitude_reach_deg(max(abs(south), abs(north)), reach_rad)  # the nearer to a pole, the farther
     west, east = west - farther, east + farther
     low, high = max(low, -90.0), min(high, 90.0)
     if low == -90 or high == 90 or east - west >= 360:

@@ -14,7 +14,18 @@ import numpy as np
 import spherely
 from numpy.typing import NDArray
 
-from braid.zones.prepared import BOX, CIRCLE, POINT, POLYGON, ROW, PreparedZone, prepare
+from braid.zones.prepared import (
+    BOX,
+    CIRCLE,
+    POINT,
+    POLYGON,
+    ROW,
+    ROW_BYTES,
+    PreparedZone,
+    prepare,
+    row_of,
+    zone_of,
+)
 from braid.zones.sphere import EARTH_RADIUS_M, TOLERANCE_M, squared_chords
 
 # Far more than rounding and tolerance together, and than the deviation of boxes: caps decide only beyond it.
@@ -38,21 +49,6 @@ class ZoneArray(NamedTuple):
         objects[:] = zones
         return cls(objects, np.frombuffer(b"".join([zone.row for zone in objects]), ROW))
 
-    @classmethod
-    def empty(cls, size: int) -> Self:
-        return cls(np.empty(size, dtype=object), np.zeros(size, dtype=ROW))
-
-    def put(self, place: int, zone: PreparedZone) -> None:
-        self.zones[place] = zone
-        self.rows[place] = np.frombuffer(zone.row, ROW)[0]
-
-    def enlarged(self, size: int) -> Self:
-        """The same zones, and room for more behind them."""
-        larger = self.empty(size)
-        larger.zones[: len(self.zones)] = self.zones
-        larger.rows[: len(self.rows)] = self.rows
-        return larger
-
     def take(self, indices: NDArray[np.intp]) -> Self:
         return self._replace(zones=self.zones[indices], rows=self.rows[indices])
 
@@ -62,7 +58,37 @@ class ZoneArray(NamedTuple):
         return objects
 
 
-Zones = Sequence[PreparedZone] | Objects | ZoneArray
+class ZoneStore:
+    """Zones by number, for many that come and go: their rows, in memory that is given; all else is made when needed."""
+
+    def __init__(self, memory: memoryview) -> None:
+        self._memory = memory
+        self.rows = np.frombuffer(memory, ROW)
+        self._prepared: dict[int, PreparedZone] = {}
+
+    def put(self, number: int, zone: dict[str, Any]) -> None:
+        row = row_of(zone)
+        self._memory[number * ROW_BYTES : (number + 1) * ROW_BYTES] = row
+        if zone["type"] == "Polygon":
+            self._prepared[number] = PreparedZone(zone, row)
+
+    def remove(self, number: int) -> None:
+        self._prepared.pop(number, None)
+
+    def take(self, numbers: NDArray[np.intp]) -> ZoneArray:
+        zones = np.empty(len(numbers), dtype=object)
+        zones[:] = [self._at(number) for number in numbers.tolist()]
+        return ZoneArray(zones, self.rows[numbers])
+
+    def _at(self, number: int) -> PreparedZone:
+        prepared = self._prepared.get(number)
+        if prepared is None:
+            row = bytes(self._memory[number * ROW_BYTES : (number + 1) * ROW_BYTES])
+            prepared = self._prepared[number] = PreparedZone(zone_of(row), row)
+        return prepared
+
+
+Zones = Sequence[PreparedZone] | Objects | ZoneArray | ZoneStore
 
 
 def intersects(a: dict[str, Any], b: dict[str, Any]) -> bool:
@@ -74,7 +100,7 @@ def intersect_pairs(a: Zones, b: Zones, a_places: Places | None = None, b_places
     """Element by element, the same as `intersects`; with places, of the zones that stand there."""
     left, right = _as_array(a), _as_array(b)
     if a_places is None or b_places is None:
-        a_places, b_places = np.arange(len(left.zones)), np.arange(len(right.zones))
+        a_places, b_places = np.arange(len(left.rows)), np.arange(len(right.rows))
     if len(a_places) != len(b_places):
         raise ValueError(f"expected as many zones on both sides, not {len(a_places)} and {len(b_places)}")
     one, other = left.rows[a_places], right.rows[b_places]
@@ -91,8 +117,8 @@ def intersect_pairs(a: Zones, b: Zones, a_places: Places | None = None, b_places
     return found
 
 
-def _as_array(zones: Zones) -> ZoneArray:
-    return zones if isinstance(zones, ZoneArray) else ZoneArray.of(zones)
+def _as_array(zones: Zones) -> ZoneArray | ZoneStore:
+    return zones if isinstance(zones, ZoneArray | ZoneStore) else ZoneArray.of(zones)
 
 
 def _is_disc(kinds: NDArray[np.int64]) -> Booleans:

@@ -29,7 +29,9 @@ ROW = np.dtype(
     [("kind", "i8")]
     + [(name, "f8") for name in ("x", "y", "z", "reach_rad", "radius_m", "south", "west", "north", "east")]
 )
-_pack = struct.Struct("=q9d").pack
+ROW_BYTES = ROW.itemsize
+_LAYOUT = struct.Struct("=q9d")
+_pack, _unpack = _LAYOUT.pack, _LAYOUT.unpack
 
 
 class PreparedZone:
@@ -66,16 +68,31 @@ class PreparedZone:
 
 def prepare(zone: dict[str, Any]) -> PreparedZone:
     """Takes a canonical zone, as `check_zone` returns it."""
+    return PreparedZone(zone, row_of(zone))
+
+
+def row_of(zone: dict[str, Any]) -> bytes:
     match zone["type"]:
         case "point":
-            row = _disc_row(POINT, zone["lat"], zone["lon"], 0.0)
+            return _disc_row(POINT, zone["lat"], zone["lon"], 0.0)
         case "circle":
-            row = _disc_row(CIRCLE, zone["lat"], zone["lon"], zone["radius_m"])
+            return _disc_row(CIRCLE, zone["lat"], zone["lon"], zone["radius_m"])
         case "box":
-            row = _box_row(zone)
+            return _box_row(zone)
         case _:
-            row = _polygon_row(zone)
-    return PreparedZone(zone, row)
+            return _polygon_row(zone)
+
+
+def zone_of(row: bytes) -> dict[str, Any]:
+    """What a row was made of, unless it was a polygon: of that it has no vertices."""
+    kind, _, _, _, _, radius_m, south, west, north, east = _unpack(row)
+    if kind == POINT:
+        return {"type": "point", "lat": south, "lon": west}
+    if kind == CIRCLE:
+        return {"type": "circle", "lat": south, "lon": west, "radius_m": radius_m}
+    if kind == BOX:
+        return {"type": "box", "south": south, "west": west, "north": north, "east": east}
+    raise ValueError("the row of a polygon does not hold it")
 
 
 def geography(zone: dict[str, Any]) -> spherely.Geography:

@@ -5,6 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.filters import Filter, FilterError, parse, print_filter
+from braid.matching.changes import Changes
+from braid.matching.compiling import Given
 from braid.matching.index import MatchIndex
 from braid.subscription import SubscriptionRecord
 from tests.core.matching_cases import matched, record, remove_everything
@@ -16,11 +18,17 @@ fixed = settings(derandomize=True, deadline=None, database=None, max_examples=15
 PUBLISHED = Population(seed=2).contents(150)
 
 
+class NothingIsPlain(Changes):
+    def add(self, record: SubscriptionRecord, number: int, home: int, flags: int, rows: bytes) -> bool:
+        return False
+
+
 class ParsingIndex(MatchIndex):
     """One that leaves nothing to the engine's reader of filters."""
 
-    def _is_plain(self, record: SubscriptionRecord) -> bool:
-        return False
+    def __init__(self) -> None:
+        super().__init__()
+        self._changes = NothingIsPlain(self._memory)
 
 
 class NotingIndex(MatchIndex):
@@ -30,9 +38,9 @@ class NotingIndex(MatchIndex):
         super().__init__()
         self.parsed: list[str] = []
 
-    def _add_compiled(self, record: SubscriptionRecord) -> None:
+    def _add_compiled(self, record: SubscriptionRecord, number: int, home: int, parts: Given) -> None:
         self.parsed.append(record.filter)
-        super()._add_compiled(record)
+        super()._add_compiled(record, number, home, parts)
 
 
 def is_plain(filter: str) -> bool:

@@ -75,9 +75,12 @@ def test_a_zone_moves() -> None:
 
 def test_what_cannot_be_added_changes_nothing() -> None:
     index = index_of([record("s", "a = 1")])
-    for wrong in ("a = ", "a == 1", "(a = 1", "a = 1 and"):
-        with pytest.raises(FilterError):
-            index.add(SubscriptionRecord("s", "anna", "connpoint-1", wrong, 0.0))
+    for wrong in ("a = ", "a == 1", "a ! 1", "(a = 1", "a = 1 and"):
+        for id in ("s", "new"):
+            with pytest.raises(FilterError):
+                index.add(SubscriptionRecord(id, "anna", "connpoint-1", wrong, 0.0))
+            with pytest.raises(FilterError):
+                index.add_many([SubscriptionRecord(id, "anna", "connpoint-1", wrong, 0.0)])
     assert matched(index, content({"a": 1})) == [{"s"}]
     remove_everything(index)
 

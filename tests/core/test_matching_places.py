@@ -2,14 +2,16 @@
 
 import random
 from itertools import product
+from typing import Any
 
 import pytest
 
 from braid.matching import vocabulary
 from braid.matching.engine.counts import TOPIC_SHAPES_MAX
-from braid.matching.meaning import read_publication, topic_accepts, zone_accepts
+from braid.matching.index import MatchIndex
+from braid.matching.meaning import accepts, read_publication, topic_accepts, zone_accepts
 from braid.topics import SCOPES
-from tests.core.matching_cases import assert_same, content, index_of, matched, record, remove_everything
+from tests.core.matching_cases import NOW_S, assert_same, content, index_of, matched, record, remove_everything
 
 TOPICS = ["/".join(levels) for depth in range(1, 8) for levels in product("ab", repeat=depth) if depth < 3 or depth > 5]
 
@@ -98,6 +100,16 @@ ZONES = [
 ]
 
 
+MIXED_ZONES: list[dict[str, Any]] = [
+    {"type": "point", "lat": 40.0, "lon": -3.0},
+    {"type": "circle", "lat": 40.0, "lon": -3.0, "radius_m": 800.0},
+    {"type": "circle", "lat": 40.02, "lon": -3.0, "radius_m": 800.0},
+    {"type": "box", "south": 39.99, "west": -3.01, "north": 40.01, "east": -3.001},
+    {"type": "box", "south": 39.99, "west": 170.0, "north": 40.01, "east": -3.0},
+    {"type": "Polygon", "coordinates": [[[-3.02, 39.98], [-2.98, 39.98], [-3.0, 40.005], [-3.02, 39.98]]]},
+]
+
+
 def test_publications_from_a_point_to_nearly_everywhere() -> None:
     """A zone over more than 1,024 tiles looks through the tiles in use instead of naming its own."""
     index = index_of(GRID.values())
@@ -138,6 +150,46 @@ def test_many_zones_in_one_place() -> None:
             if zone_accepts(record, publication) and (not record.filter or publication.attributes["a"] == 1)
         }
 
+    assert_same(index, wanted, published, published)
+    remove_everything(index)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_parts_beside_filters_plain_and_not(at_once: bool) -> None:
+    """Words, topic and zone stand before the conditions of every alternative, one by one and in batches."""
+    chance = random.Random(5)
+    filters = ["", "a = 1", "a in (1, 2)", "a = 1 or b = 1", "not (a = 1)", "b > 'x'", "a > 0 and b = 1"]
+    known = {}
+    for number in range(200):
+        parts: dict[str, Any] = {}
+        if chance.random() < 0.7:
+            parts["words"] = tuple(chance.choices(["white", "Houses", "tax", "white house", "taxes"], k=2))
+        if chance.random() < 0.3:
+            parts["topic"] = chance.choice(["a", "a/+", "a/b"])
+        if chance.random() < 0.7:
+            parts["zone"] = chance.choice(MIXED_ZONES)
+        known[f"s-{number}"] = record(f"s-{number}", chance.choice(filters), **parts)
+    index = MatchIndex()
+    if at_once:
+        index.add_many(known.values())
+    else:
+        for each in known.values():
+            index.add(each)
+    texts, topics = ["a white house", "Tax on the white houses", "taxes"], ["a/b", "a", "x"]
+    published = [
+        content(
+            {"a": chance.randint(0, 2), "b": 1 if chance.random() < 0.5 else "y"}, text=text, topic=topic, zone=zone
+        )
+        for text, topic, zone in product(texts, topics, MIXED_ZONES)
+    ]
+
+    def wanted(body: bytes) -> set[str]:
+        publication = read_publication(body)
+        return {id for id, record in known.items() if accepts(record, publication, None, NOW_S)}
+
+    assert_same(index, wanted, published, published)
+    for id in chance.sample(sorted(known), 150):
+        assert index.remove(id) == known.pop(id)
     assert_same(index, wanted, published, published)
     remove_everything(index)
 

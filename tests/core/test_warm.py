@@ -38,7 +38,7 @@ def run(program: str, **environment: str) -> str:
 
 def test_everything_is_compiled_and_once() -> None:
     entries = [line.split() for line in run(USE_EVERYTHING).splitlines() if line.startswith("entry ")]
-    assert {"change", "read_batch", "resolve", "search", "tiles_within"} <= {name for _, name, _ in entries}
+    assert {"change", "read_batch", "resolve", "search", "keys_of_boxes"} <= {name for _, name, _ in entries}
     assert [(name, count) for _, name, count in entries if count != "1"] == []
     assert compiled.is_complete()
 

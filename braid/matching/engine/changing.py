@@ -7,14 +7,16 @@ from numba import uint64
 from braid.matching.engine.conditions import COUNT, END, HAS, KIND, ONE_OF, OPERATION, ROW, STOP, emit, is_strong
 from braid.matching.engine.counts import HOT, HOT_FIRST
 from braid.matching.engine.filter_reading import read_filter
+from braid.matching.engine.given_rows import take_rows
 from braid.matching.engine.kernel import entry, kernel
 from braid.matching.engine.keys import EVERY, RECORD, REFERENCES, WASTED, add_key
-from braid.matching.engine.memory import COUNTS, INPUT, KEYS, SCRATCH, SUBSCRIPTIONS, WORDS, floats, integers
+from braid.matching.engine.memory import CHANGES, COUNTS, INPUT, KEYS, SCRATCH, SUBSCRIPTIONS, WORDS, floats, integers
 from braid.matching.engine.placing import displace, find_better_places, place
 from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST, append, free_list
 from braid.matching.engine.programs import (
     FROM,
     HOME,
+    HOME_BITS,
     MEMBER_SHIFT,
     PROGRAMS,
     REPEATED,
@@ -23,6 +25,8 @@ from braid.matching.engine.programs import (
     add_member,
     find_or_make_program,
     forget_program,
+    place_held,
+    program_held,
     remove_member,
 )
 from braid.matching.engine.searching import HOT_FROM
@@ -43,42 +47,52 @@ def start(t: Any) -> None:
 
 ADD_ROWS, ADD_PLAIN, REMOVE, ADAPT = range(4)
 
+# A change: one subscription. Its filter and its given rows begin where those of the one before it end.
+CHANGE = 8  # words
+NUMBER, FLAGS, HOME_NUMBER, FROM_S, UNTIL_S, TEXT_END, ROWS_END, DONE = range(CHANGE)
+
 
 @entry
-def change(t: Any, what: int, first: int, numbers: Any, ends: Any, flags: Any, homes: Any, windows_s: Any) -> int:
+def change(t: Any, what: int, first: int, count: int) -> int:
     """All changes are one entry, because an entry is compiled with everything it calls.
 
-    ADD_ROWS adds the subscription that the rows in the scratch region describe. ADD_PLAIN adds subscriptions whose
-    filters stand in the input region, each followed by one byte, and stops before the first whose filter is not plain.
-    REMOVE removes. The subscriptions are those from place `first` of the arrays on; the place of the first one left is
-    returned. ADAPT looks for better places for what lies under hot anchors, and returns how many programs moved.
+    ADD_PLAIN adds the first `count` subscriptions of the region of changes. Their filters stand in the input region,
+    each followed by one byte. Those whose filter is not plain are left out and not marked as DONE; returns how many
+    were added. ADD_ROWS adds the one subscription whose given rows are all there is to know. REMOVE removes that of the
+    number `first`. ADAPT looks for better places for what lies under hot anchors, and returns how many programs moved.
     """
     if what == ADAPT:
         return _adapt(t)
-    for i in range(first, len(numbers)):
-        if what == REMOVE:
-            _remove(t, numbers[i])
-            continue
-        if what == ADD_PLAIN:
-            start = t[INPUT] + (ends[i - 1] if i > 0 else 0)
-            if not read_filter(t, start, t[INPUT] + ends[i] - 1):
-                return i
-        _add(t, numbers[i], flags[i], homes[i], windows_s[i, 0], windows_s[i, 1])
-    return len(numbers)
+    if what == REMOVE:
+        _remove(t, first)
+        return 1
+    changes = integers(t, CHANGES)
+    added, text, given = 0, 0, 0
+    for i in range(count):
+        at = i * CHANGE
+        row = take_rows(t, given, changes[at + ROWS_END])
+        if what == ADD_ROWS or read_filter(t, t[INPUT] + text, t[INPUT] + changes[at + TEXT_END] - 1, row):
+            _add(t, changes[at + NUMBER], at)
+            changes[at + DONE] = 1
+            added += 1
+        text, given = changes[at + TEXT_END], changes[at + ROWS_END]
+    return added
 
 
 @kernel
-def _add(t: Any, subscription: int, flags: int, home: int, from_s: float, until_s: float) -> None:
+def _add(t: Any, subscription: int, change_at: int) -> None:
+    """The subscription that the rows in the scratch region describe, and what its change says besides."""
     rows, records, windows = integers(t, SCRATCH), integers(t, SUBSCRIPTIONS), floats(t, SUBSCRIPTIONS)
+    changes, instants_s = integers(t, CHANGES), floats(t, CHANGES)
     at = subscription * SUBSCRIPTION
     records[at + PROGRAMS] = 0
-    records[at + HOME] = home
-    windows[at + FROM] = from_s
-    windows[at + UNTIL] = until_s
+    records[at + HOME] = changes[change_at + HOME_NUMBER]
+    windows[at + FROM] = instants_s[change_at + FROM_S]
+    windows[at + UNTIL] = instants_s[change_at + UNTIL_S]
     # With several programs a subscription could be reported several times.
     last = _end_of_conjunction(t, 0)
     single = rows[(last + 1) * ROW + OPERATION] == STOP and _expanded(t, 0, last) < 0
-    member = subscription << MEMBER_SHIFT | flags | (0 if single else REPEATED)
+    member = subscription << MEMBER_SHIFT | changes[change_at + FLAGS] | (0 if single else REPEATED)
     first, added = 0, 0
     while rows[first * ROW + OPERATION] != STOP:
         last = _end_of_conjunction(t, first)
@@ -122,17 +136,15 @@ def _add_program(t: Any, count: int, subscription: int, member: int) -> None:
         place(t, program)
     records = integers(t, SUBSCRIPTIONS)
     at = subscription * SUBSCRIPTION + PROGRAMS
-    held = records[at]
-    if held == 0:
-        records[at] = program
-    else:
-        block = -held if held < 0 else append(t, 0, held)
-        words = integers(t, WORDS)
-        for i in range(words[block + LIST_COUNT]):
-            if words[block + LIST_FIRST + i] == program:
-                records[at] = -block
-                return  # two alternatives that come to the same
+    if member & REPEATED:
+        block, words = -records[at], integers(t, WORDS)
+        if block != 0:
+            for i in range(words[block + LIST_COUNT]):
+                if program_held(words[block + LIST_FIRST + i]) == program:
+                    return  # two alternatives that come to the same
         records[at] = -append(t, block, program)
+    else:
+        records[at] = program
     add_member(t, program, member)
 
 
@@ -142,17 +154,18 @@ def _remove(t: Any, subscription: int) -> None:
     at = subscription * SUBSCRIPTION + PROGRAMS
     held = records[at]
     if held > 0:
-        _remove_program(t, held, subscription)
+        _remove_program(t, held, records[subscription * SUBSCRIPTION + HOME] >> HOME_BITS)
     elif held < 0:
         for i in range(words[LIST_COUNT - held]):
-            _remove_program(t, words[LIST_FIRST - held + i], subscription)
+            entry = words[LIST_FIRST - held + i]
+            _remove_program(t, program_held(entry), place_held(entry))
         free_list(t, -held)
     records[at] = 0
 
 
 @kernel
-def _remove_program(t: Any, program: int, subscription: int) -> None:
-    if remove_member(t, program, subscription):
+def _remove_program(t: Any, program: int, place: int) -> None:
+    if remove_member(t, program, place):
         displace(t, program)
         forget_program(t, program)
 

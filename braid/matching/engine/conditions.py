@@ -1,7 +1,8 @@
 """A subscription on its way into the index: rows of conditions, and the words that programs are made of.
 
-Rows are written by `filter_reading` for plain filters and by `braid.matching.compiling` for all others. A conjunction
-ends with the row END, the last one is followed by STOP; there are as many as the filter has alternatives.
+Rows are written by `filter_reading` for plain filters, by `tiles` for zones and by `braid.matching.compiling` for all
+else. A conjunction ends with the row END, the last one is followed by STOP; there are as many as the filter has
+alternatives.
 
 A condition of a program is one word, `operand << 3 | operation`, and for some operations words that follow it.
 """
@@ -39,15 +40,15 @@ from braid.matching.engine.keys import (
     TILE,
     add_key,
 )
-from braid.matching.engine.keys import KIND as KEY_KIND
-from braid.matching.engine.keys import RECORD as KEY_RECORD
-from braid.matching.engine.memory import ATTRIBUTES, KEYS, SCRATCH, TEXT_BLOOM, integers
+from braid.matching.engine.memory import ATTRIBUTES, SCRATCH, TEXT_BLOOM, integers
 from braid.matching.engine.scratch import EMITTED
 
 # A row.
 ROW = 10  # words
 OPERATION, KIND, NAME_FIRST, NAME_SECOND, FIRST, SECOND, LOW, HIGH, FLAGS, COUNT = range(10)
+SOUTH, WEST, NORTH, EAST = 2, 3, 4, 5  # of a BOX, in degrees
 ROWS_MAX = 1 << 22
+GIVEN_ROWS_MAX = 3 << 20  # which leaves room for tiles in the place of boxes
 
 # Operations.
 HAS = 0  # the publication carries the key
@@ -55,7 +56,7 @@ LACKS = 1  # it does not
 WITHIN = 2  # the number lies in the range; the two bounds follow. Operand: attribute << 3 | flags
 ONE_OF = 3  # it carries one of the keys that follow. Operand: how many
 NONE_OF = 4  # it carries none of them
-ITEM, END, STOP = 5, 6, 7  # only in rows
+ITEM, END, STOP, BOX = 5, 6, 7, 8  # only in rows; a BOX only in those that are given, see `given_rows`
 
 # Flags of WITHIN.
 ABOVE, BELOW, OUTSIDE = 1, 2, 4  # the lower bound does not belong to it, nor the upper; anything but that range
@@ -166,10 +167,7 @@ def _key(t: Any, at: int) -> int:
         if PREFIX <= kind <= PIECE:
             bit = first & uint64(BLOOM_BITS - 1)
             integers(t, TEXT_BLOOM)[bit >> uint64(6)] |= int64(uint64(1) << (bit & uint64(63)))
-    key = add_key(t, first, second, kind, attribute, _prior(kind, length))
-    if kind == TILE:
-        integers(t, KEYS)[key * KEY_RECORD + KEY_KIND] = rows[at + COUNT] << 8 | TILE  # which tile, see `gathering`
-    return key
+    return add_key(t, first, second, kind, length if kind == TILE else attribute, _prior(kind, length))
 
 
 @kernel

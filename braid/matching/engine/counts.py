@@ -10,9 +10,9 @@ STAMP = 14  # of the publication being searched for
 HOT, HOT_FIRST, HOT_MAX = 32, 33, 16  # anchors under which too much was verified in vain
 SECRET = 16  # four words
 TOPIC_SHAPES, TOPIC_SHAPES_FIRST, TOPIC_SHAPES_MAX = 20, 256, 64  # see `topic_keys`
-TILE_LEVELS = 21  # one bit for each level of tiles that any subscription uses
+TILE_LEVELS, TILE_KEYS_FIRST = 21, 320  # a bit for each level of tiles in use, and how many tiles of it are
 IDS = 23  # the address of the array of ids, so that they can be fetched before Python needs them
-TEXTS_USED = 22  # how many words subscriptions demand
+WORD_KEYS, WORD_KEYS_CHANGED = 22, 24  # words that subscriptions demand; how often one came or went
 FREE_FIRST = 64  # the first free block of each size, see `pool`
 COUNTS_WORDS = 512
 

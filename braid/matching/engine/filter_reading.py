@@ -51,8 +51,8 @@ from braid.matching.engine.keys import (
     SUFFIX,
 )
 from braid.matching.engine.memory import SCRATCH, floats, integers
-from braid.matching.engine.place_keys import bits_of
 from braid.matching.engine.text_keys import polynomials
+from braid.matching.engine.topic_keys import bits_of
 
 _SPACE, _TICK, _OPEN, _CLOSE, _COMMA = 0x20, 0x27, 0x28, 0x29, 0x2C
 _NOT, _LESS, _EQUAL, _GREATER = 0x21, 0x3C, 0x3D, 0x3E
@@ -82,10 +82,9 @@ def _is(address: int, word: Any, length: int) -> bool:
 
 
 @kernel
-def read_filter(t: Any, at: int, end: int) -> bool:
-    """Writes the rows of the filter into the scratch region; False when it is not plain."""
+def read_filter(t: Any, at: int, end: int, row: int) -> bool:
+    """Writes the rows of the filter into the scratch region, from this row on; False when it is not plain."""
     rows = integers(t, SCRATCH)
-    row = 0
     if at < end:
         while True:
             at, row = _read_predicate(t, at, end, row)
@@ -207,7 +206,7 @@ def _read_comparison(t: Any, at: int, end: int, row: int, name: Any, other_name:
     operator = octet_at(at)
     or_equal = octet_at(at + 1) == _EQUAL
     at += 2 if or_equal else 1
-    if octet_at(at) != _SPACE:
+    if octet_at(at) != _SPACE or (operator == _EQUAL and or_equal) or (operator == _NOT and not or_equal):
         return -1, row
     at, kind, first, second, value = _read_literal(t, at + 1, end)
     if at < 0:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from braid.matching.engine import ranges
 from braid.matching.engine.counts import KEYS_USED
 from braid.matching.engine.kernel import entry, kernel
@@ -12,18 +10,15 @@ from braid.matching.engine.keys import (
     BLOCKS,
     CHILDREN,
     FIRST_CHILD,
-    KIND,
     LIST,
     OWN,
     PARENT,
     RECORD,
     REFERENCES,
-    TILE,
-    find_key,
 )
 from braid.matching.engine.memory import COUNTS, KEYS, MATCHED, SUBSCRIPTIONS, WORDS, integers
 from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST
-from braid.matching.engine.programs import MEMBER_SHIFT, MEMBERS, NODE, PROGRAMS, SUBSCRIPTION
+from braid.matching.engine.programs import MEMBER_SHIFT, MEMBERS, NODE, PROGRAMS, SUBSCRIPTION, program_held
 
 
 @entry
@@ -106,41 +101,8 @@ def anchors_of(t: Any, subscription: int) -> int:
     held = integers(t, SUBSCRIPTIONS)[subscription * SUBSCRIPTION + PROGRAMS]
     programs = 1 if held > 0 else words[LIST_COUNT - held]
     for i in range(programs):
-        node = words[(held if held > 0 else words[LIST_FIRST - held + i]) + NODE]
+        node = words[(held if held > 0 else program_held(words[LIST_FIRST - held + i])) + NODE]
         while keys[node * RECORD + PARENT] != 0:
             node = keys[node * RECORD + PARENT]
         found[i] = keys[node * RECORD + OWN]
     return programs
-
-
-@entry
-def find_keys(t: Any, hashes: Any, chosen: Any, found: Any) -> None:
-    """The keys of the chosen ones of these hashes; 0 where there is none, and for the choice 0."""
-    for i in range(len(chosen)):
-        if chosen[i] != 0:
-            found[i] = find_key(t, np.uint64(hashes[chosen[i], 0]), np.uint64(hashes[chosen[i], 1]))
-
-
-@entry
-def tiles_within(t: Any, boxes: Any) -> int:
-    """Puts the keys of the tiles in use that touch any of the boxes (south, west, north, east; tiles are cut so that
-    each side of the map is one) into the region of matches; returns how many."""
-    keys, found = integers(t, KEYS), integers(t, MATCHED)
-    count = 0
-    for key in range(1, integers(t, COUNTS)[KEYS_USED] + 1):
-        at = key * RECORD
-        if keys[at + REFERENCES] > 0 and keys[at + KIND] & 255 == TILE:
-            code = keys[at + KIND] >> 8
-            size = 1.0 / (1 << (code >> 48))
-            x, y = (code >> 24) & 0xFFFFFF, code & 0xFFFFFF
-            for box in range(len(boxes)):
-                if (
-                    y * size <= boxes[box, 2]
-                    and (y + 1) * size >= boxes[box, 0]
-                    and x * size <= boxes[box, 3]
-                    and (x + 1) * size >= boxes[box, 1]
-                ):
-                    found[count] = key
-                    count += 1
-                    break
-    return count

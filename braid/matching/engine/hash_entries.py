@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from numba import int64, uint64
+from numba import int64
 
-from braid.matching.engine.hashing import hash_octets, hash_word, key_hash, secret_of
+from braid.matching.engine.hashing import hash_octets, hash_word, secret_of
 from braid.matching.engine.kernel import entry
 from braid.matching.engine.memory import INPUT
 from braid.matching.engine.text_keys import polynomials
@@ -26,10 +26,3 @@ def hash_of_piece(t: Any, length: int) -> tuple[int, int]:
 def hash_of_number(t: Any, word: int) -> tuple[int, int]:
     first, second = hash_word(secret_of(t), word)
     return int64(first), int64(second)
-
-
-@entry
-def hash_of_key(first: int, second: int, kind: int) -> tuple[int, int]:
-    """The hash under which a key without an attribute is found."""
-    one, other = key_hash(uint64(first), uint64(second), kind, 0)
-    return int64(one), int64(other)

@@ -12,7 +12,18 @@ from numba import int64, uint64
 from braid.matching.engine.attributes import RECORD as ATTRIBUTE_RECORD
 from braid.matching.engine.attributes import REFERENCES as ATTRIBUTE_REFERENCES
 from braid.matching.engine.attributes import release_attribute
-from braid.matching.engine.counts import EVENTS_SEEN, KEY_SLOTS_MASK, KEYS_FREE, KEYS_LIVE, KEYS_USED, PROGRAMS_LIVE
+from braid.matching.engine.counts import (
+    EVENTS_SEEN,
+    KEY_SLOTS_MASK,
+    KEYS_FREE,
+    KEYS_LIVE,
+    KEYS_USED,
+    PROGRAMS_LIVE,
+    TILE_KEYS_FIRST,
+    TILE_LEVELS,
+    WORD_KEYS,
+    WORD_KEYS_CHANGED,
+)
 from braid.matching.engine.hashing import hash_word, key_hash, secret_of
 from braid.matching.engine.kernel import kernel, small_kernel
 from braid.matching.engine.memory import ATTRIBUTES, CHILD_BLOOM, COUNTS, KEY_SLOTS, KEYS, floats, integers
@@ -25,6 +36,9 @@ BEFORE, BEHIND = BORN, PRIOR  # what a child has in their place: the other child
 # Kinds of keys.
 STRING, NUMBER, BOOLEAN, PREFIX, SUFFIX, PIECE, EXISTS, IS_STRING, IS_NUMBER, IS_BOOLEAN = range(1, 11)
 WORD, TOPIC_UNDER, TOPIC_SELF, TILE, CHILD, EVERY, INTEGER = range(11, 18)
+
+# The code of a tile: level << TILE_LEVEL_SHIFT | x << TILE_X_SHIFT | y.
+TILE_LEVEL_SHIFT, TILE_X_SHIFT = 48, 24
 
 ROOT = 1  # the key that every publication carries
 SPLIT_FIRST = 96  # programs under an anchor before it is split
@@ -53,8 +67,8 @@ def find_key(t: Any, first: Any, second: Any) -> int:
 
 
 @kernel
-def add_key(t: Any, first: Any, second: Any, kind: int, attribute: int, prior: float) -> int:
-    """The key of this hash; a new one has no references yet."""
+def add_key(t: Any, first: Any, second: Any, kind: int, owner: int, prior: float) -> int:
+    """The key of this hash; a new one has no references yet. `owner` is its attribute, or the code of a tile."""
     key = find_key(t, first, second)
     if key != 0:
         return key
@@ -76,12 +90,34 @@ def add_key(t: Any, first: Any, second: Any, kind: int, attribute: int, prior: f
     keys[at + OWN] = key
     floats(t, KEYS)[at + PRIOR] = prior
     keys[at + SPLIT_AT] = SPLIT_FIRST
-    keys[at + KIND] = attribute << 8 | kind
-    if attribute != 0:
-        integers(t, ATTRIBUTES)[attribute * ATTRIBUTE_RECORD + ATTRIBUTE_REFERENCES] += 1
+    keys[at + KIND] = owner << 8 | kind
+    if _has_attribute(keys[at + KIND]):
+        integers(t, ATTRIBUTES)[owner * ATTRIBUTE_RECORD + ATTRIBUTE_REFERENCES] += 1
     _insert(t, key)
+    _count_use(t, kind, owner, 1)
     counts[KEYS_LIVE] += 1
     return key
+
+
+@small_kernel
+def _has_attribute(kind_word: int) -> bool:
+    return kind_word >> 8 != 0 and kind_word & 255 != TILE
+
+
+@small_kernel
+def _count_use(t: Any, kind: int, owner: int, change: int) -> None:
+    """Readers of publications look for words, and for tiles of a level, only while there are any."""
+    counts = integers(t, COUNTS)
+    if kind == WORD:
+        counts[WORD_KEYS] += change
+        counts[WORD_KEYS_CHANGED] += 1
+    elif kind == TILE:
+        level = owner >> TILE_LEVEL_SHIFT
+        counts[TILE_KEYS_FIRST + level] += change
+        if counts[TILE_KEYS_FIRST + level] == 0:
+            counts[TILE_LEVELS] &= ~(1 << level)
+        else:
+            counts[TILE_LEVELS] |= 1 << level
 
 
 @small_kernel
@@ -208,8 +244,10 @@ def _forget(t: Any, key: int) -> None:
             slots[hole] = entry
             hole = slot
     slots[hole] = 0
-    if keys[at + KIND] >> 8 != 0 and keys[at + KIND] & 255 != TILE:
-        release_attribute(t, keys[at + KIND] >> 8)
+    kind, owner = keys[at + KIND] & 255, keys[at + KIND] >> 8
+    _count_use(t, kind, owner, -1)
+    if _has_attribute(keys[at + KIND]):
+        release_attribute(t, owner)
     keys[at + HASH] = counts[KEYS_FREE]
     keys[at + REFERENCES] = -1
     counts[KEYS_FREE] = key

@@ -42,7 +42,8 @@ REPEATED = 2  # it has several programs, and is reported once
 CHECKED = 4  # the whole subscription must be evaluated
 ZONED = 8  # its zone must meet that of the publication
 
-# The record of a subscription. HOME: its place among the members of its program << HOME_BITS | its home.
+# The record of a subscription. HOME: its place among the members of its program << HOME_BITS | its home. PROGRAMS: its
+# program, or, when it is REPEATED, the negative position of a list of them: place among the members << 31 | program.
 SUBSCRIPTION = 4  # words
 PROGRAMS, FROM, UNTIL, HOME = range(4)
 HOME_BITS = 24
@@ -112,31 +113,49 @@ def forget_program(t: Any, program: int) -> None:
     counts[PROGRAMS_LIVE] -= 1
 
 
+@small_kernel
+def program_held(entry: int) -> int:
+    """The program in an entry of a subscription's list."""
+    return entry & _POSITION_MASK
+
+
+@small_kernel
+def place_held(entry: int) -> int:
+    """Its place among the members of that program."""
+    return entry >> _POSITION_BITS
+
+
 @kernel
 def add_member(t: Any, program: int, member: int) -> None:
     words = integers(t, WORDS)
     members = words[program + MEMBERS]
     if members == 0:
         words[program + MEMBERS] = member
-        _note_place(t, member, 0)
+        _note_place(t, member, program, 0)
         return
     members = append(t, 0, members) if members > 0 else -members
-    _note_place(t, member, words[members + LIST_COUNT])
+    _note_place(t, member, program, words[members + LIST_COUNT])
     words[program + MEMBERS] = -append(t, members, member)
 
 
 @small_kernel
-def _note_place(t: Any, member: int, place: int) -> None:
-    """So that a member is found at once among many. One with several programs has no one place."""
+def _note_place(t: Any, member: int, program: int, place: int) -> None:
+    """So that a member is found at once among many."""
+    records, words = integers(t, SUBSCRIPTIONS), integers(t, WORDS)
+    at = (member >> MEMBER_SHIFT) * SUBSCRIPTION
     if not member & REPEATED:
-        at = (member >> MEMBER_SHIFT) * SUBSCRIPTION + HOME
-        records = integers(t, SUBSCRIPTIONS)
-        records[at] = place << HOME_BITS | (records[at] & HOME_MASK)
+        records[at + HOME] = place << HOME_BITS | (records[at + HOME] & HOME_MASK)
+        return
+    block = -records[at + PROGRAMS]
+    entry = block + LIST_FIRST + words[block + LIST_COUNT] - 1
+    while words[entry] & _POSITION_MASK != program:
+        entry -= 1
+    words[entry] = place << _POSITION_BITS | program
 
 
 @kernel
-def remove_member(t: Any, program: int, subscription: int) -> bool:
-    """Whether the program has no members left."""
+def remove_member(t: Any, program: int, place: int) -> bool:
+    """Removes the member at this place; whether the program has no members left."""
     words = integers(t, WORDS)
     members = words[program + MEMBERS]
     if members >= 0:
@@ -145,14 +164,10 @@ def remove_member(t: Any, program: int, subscription: int) -> bool:
     block = -members
     count = words[block + LIST_COUNT]
     first = block + LIST_FIRST
-    place = integers(t, SUBSCRIPTIONS)[subscription * SUBSCRIPTION + HOME] >> HOME_BITS
-    if place >= count or words[first + place] >> MEMBER_SHIFT != subscription:
-        place = 0
-        while words[first + place] >> MEMBER_SHIFT != subscription:
-            place += 1
-    last = words[first + count - 1]
-    words[first + place] = last
-    _note_place(t, last, place)
+    if place != count - 1:
+        last = words[first + count - 1]
+        words[first + place] = last
+        _note_place(t, last, program, place)
     words[block + LIST_COUNT] = count - 1
     if count == 1:
         free_list(t, block)

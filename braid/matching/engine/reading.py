@@ -9,7 +9,7 @@ from typing import Any
 from numba import int64, uint64
 
 from braid.matching.engine import attributes as attribute
-from braid.matching.engine.counts import KEY_SLOTS_MASK, TEXTS_USED, TILE_LEVELS, TOPIC_SHAPES
+from braid.matching.engine.counts import KEY_SLOTS_MASK, TILE_LEVELS, TOPIC_SHAPES, WORD_KEYS
 from braid.matching.engine.hashing import hash_octets, hash_word, key_hash, secret_of
 from braid.matching.engine.json_reading import (
     CLOSE_OBJECT,
@@ -48,9 +48,10 @@ from braid.matching.engine.memory import (
     floats,
     integers,
 )
-from braid.matching.engine.place_keys import add_tile_facts, add_topic_facts, bits_of
 from braid.matching.engine.scratch import STRINGS
 from braid.matching.engine.text_keys import add_text_facts
+from braid.matching.engine.tiles import add_tile_facts
+from braid.matching.engine.topic_keys import add_topic_facts, bits_of
 
 # The record of one publication. TEXT, ZONE and TOPIC are addresses of their first byte and behind their last.
 EVENT = 16  # words
@@ -113,7 +114,7 @@ def _read(
                 events[event + TOPIC] = begin
                 events[event + TOPIC_END] = finish
                 facts = add_topic_facts(t, begin, finish, facts)
-        elif first == 0x74 and length == 4 and counts[TEXTS_USED] != 0:  # text
+        elif first == 0x74 and length == 4 and counts[WORD_KEYS] != 0:  # text
             events[event + TEXT] = at
             at = skip_value(at, end)
             events[event + TEXT_END] = at
