@@ -66,6 +66,9 @@ class MatchIndex:
     def __len__(self) -> int:
         return len(self._records)
 
+    def __contains__(self, id: str) -> bool:
+        return id in self._records
+
     def __iter__(self) -> Iterator[SubscriptionRecord]:
         return iter(self._records)
 

@@ -6,6 +6,9 @@ States
     holding    both cuts are sent, publications wait for the exit points (phase changing)
     flushed    everything flows under the new epoch; the scaling ends elsewhere
 
+Holding ends by itself after `HELD_S_MAX`, so that publications go on also while ZooKeeper is away: requests carry their
+epoch, so they are answered rightly, though exit points will say that they have not seen the cut.
+
 Invariants: `StartScale` goes behind the last subscription of the old epoch; to each matcher
 `ChangeMatcherOnExitPoint` goes before `ChangeMatcher`, behind the last request of the old epoch and before anything of
 the new one; nothing that is kept back or held is forgotten before it is sent.
@@ -16,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import structlog
 
 from braid.machine import Machine, Transition, in_each
 from braid.messages import (
@@ -34,7 +38,10 @@ from braid.scaling import ReportStep
 from braid.topology import Change, Configuration
 
 KEPT_BACK_MAX = 200_000  # calls; beyond it they are dropped, and their connection points ask again
+HELD_S_MAX = 3.0
 HELD_BYTES_MAX = 64 * 1024 * 1024  # beyond it batches are dropped, and their connection points send them again
+
+log = structlog.get_logger()
 
 Call = Subscribe | Unsubscribe
 Effect = Send | ReportStep
@@ -46,6 +53,10 @@ class State(enum.Enum):
     BUFFERING = "buffering"
     HOLDING = "holding"
     FLUSHED = "flushed"
+
+
+class HeldTooLong(msgspec.Struct, frozen=True):
+    """The exit points, or ZooKeeper, did not answer in time."""
 
 
 class Buffers(msgspec.Struct):
@@ -128,6 +139,12 @@ class AccessPointScaling:
             effects += MACHINE.step(self, event, now_s)
         return effects
 
+    def on_tick(self, now_s: float) -> Effects:
+        since_s = self.buffers.held_since_s
+        if self.state is State.HOLDING and since_s is not None and now_s - since_s > HELD_S_MAX:
+            return MACHINE.step(self, HeldTooLong(), now_s)
+        return []
+
     def on_matcher_up(self, matcher: str) -> list[Send]:
         """A link to it is there, perhaps again: what it must know of the scaling is sent once more."""
         configuration = self._configuration
@@ -162,9 +179,14 @@ class AccessPointScaling:
         self.state = State.HOLDING
         return [*cuts, *self._release(now_s)]
 
+    def on_held_too_long(self, _event: HeldTooLong, now_s: float) -> Effects:
+        log.error("publications were held for too long; going on without the exit points", held_s=HELD_S_MAX)
+        self.state = State.FLUSHED
+        return [*self._flush(now_s)]
+
     def on_flushing(self, event: Flushing, now_s: float) -> Effects:
         effects: Effects = []
-        if self.state is not State.HOLDING:
+        if self.state not in (State.HOLDING, State.FLUSHED):
             effects += self.on_changing(Changing(event.configuration), now_s)
         configuration = self._enter(event)
         self.state = State.FLUSHED
@@ -177,8 +199,7 @@ class AccessPointScaling:
 
     def on_ending(self, event: Ending, now_s: float) -> Effects:
         effects: Effects = []
-        if self.state is not State.FLUSHED:
-            effects += self.on_flushing(Flushing(event.configuration), now_s)
+        effects += self.on_flushing(Flushing(event.configuration), now_s)
         configuration = self._enter(event)
         end = ScaleEnd(_target_epoch(configuration))
         effects += [Send(matcher, [end]) for matcher in configuration.union("matcher")]
@@ -226,15 +247,21 @@ MACHINE: Machine[State, Effects] = Machine(
         *in_each(
             (_S.SERVING, _S.BUFFERING), Changing, (_S.HOLDING,), "sends the cuts, holds", AccessPointScaling.on_changing
         ),
-        Transition(_S.HOLDING, Changing, (), "knows it", AccessPointScaling.on_same_phase),
+        *in_each((_S.HOLDING, _S.FLUSHED), Changing, (), "knows it", AccessPointScaling.on_same_phase),
+        Transition(
+            _S.HOLDING,
+            HeldTooLong,
+            (_S.FLUSHED,),
+            "goes on without the exit points",
+            AccessPointScaling.on_held_too_long,
+        ),
         *in_each(
-            (_S.SERVING, _S.BUFFERING, _S.HOLDING),
+            State,
             Flushing,
             (_S.FLUSHED,),
             "sends what it held",
             AccessPointScaling.on_flushing,
         ),
-        Transition(_S.FLUSHED, Flushing, (), "knows it", AccessPointScaling.on_same_phase),
         *in_each(State, Ending, (_S.FLUSHED,), "sends ScaleEnd", AccessPointScaling.on_ending),
     ],
 )

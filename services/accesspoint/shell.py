@@ -56,6 +56,7 @@ class AccessPoint(ProbedSlice):
                     self.reject(peer, kind)
 
     def on_tick(self, now_s: float) -> None:
+        self.perform(self._core.scaling.on_tick(now_s))
         buffers = self._core.scaling.buffers
         metrics.STALE.labels(self.layer).set(self._core.stale)
         metrics.CALLS_KEPT_BACK.set(len(buffers.kept_back))

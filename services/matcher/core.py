@@ -37,6 +37,7 @@ from services.matcher.scaling import MatcherScaling
 _ENDS_AT_ONCE = 200  # subscriptions that end in one tick; the others follow in the next
 _REFUSE_AT_ONCE = 500
 REQUESTS_KEPT_MAX = 20_000  # until every access point has passed the cut; what does not fit is sent again
+REQUESTS_KEPT_S_MAX = 3.0  # then they are answered without the access points that have not passed it
 
 
 class MatcherCore:
@@ -192,6 +193,13 @@ class MatcherCore:
         return [Send(accesspoint, [answer])]
 
     def on_tick(self, now_s: float) -> Effects:
+        """Nobody waits for ever for an access point that is away."""
+        if not self._requests or now_s - self._requests[0][1] / 1e9 < REQUESTS_KEPT_S_MAX:
+            return []
+        requests, self._requests = self._requests, []
+        return self._answer_kept(requests)
+
+    def on_second(self, now_s: float) -> Effects:
         """Subscriptions whose window has passed are forgotten."""
         accesspoint, epoch = self.scaling.any_accesspoint()
         if not accesspoint:
@@ -209,8 +217,14 @@ class MatcherCore:
         answers, self._answers = self._answers, []
         requests, self._requests = self._requests, []
         effects: Effects = [Send(answer.accesspoint, [answer.message]) for answer in answers]
+        return effects + self._answer_kept(requests)
+
+    def _answer_kept(self, requests: list[tuple[MatchRequest, int]]) -> Effects:
+        effects: Effects = []
         for request, arrived_ns in requests:
-            effects += self.on_match_requests([request], arrived_ns / 1e9, arrived_ns)
+            selector = self.scaling.selector_of(request.epoch)
+            if selector is not None:
+                effects += self._match(selector, [request], arrived_ns / 1e9, arrived_ns)
         return effects
 
     def on_settled(self, selector: BroadcastSelector) -> Effects:

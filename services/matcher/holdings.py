@@ -48,11 +48,15 @@ class Holdings:
         """Counts in the new epoch only. Raises `IndexFullError`, `ValueError`."""
         for record in records:
             self._throw_out(record.id)
+        ids = [record.id for record in records]
+        new = [id for id in ids if id not in self.index]
         self.index.add_many(records)
         for record in records:
             self._endings.note(record)
-        self.shares.arrived.update(record.id for record in records)
-        self._sorted_ids = None
+        self.shares.arrived.update(ids)
+        if self._sorted_ids is not None:
+            self._sorted_ids += new
+            self._sorted_ids.sort()  # nearly sorted, so it costs one look at each
 
     def remove(self, id: str, hidden: Hidden) -> SubscriptionRecord | None:
         """None also when it does not count."""

@@ -141,7 +141,8 @@ class Matcher(ProbedSlice):
     def on_tick(self, now_s: float) -> None:
         if now_s >= self._expire_at_s:
             self._expire_at_s = now_s + _EXPIRE_EVERY_S
-            self._perform_all(self._core.on_tick(now_s))
+            self._perform_all(self._core.on_second(now_s))
+        self._perform_all(self._core.on_tick(now_s))
         self._store.flush()
         metrics.STALE.labels(self.layer).set(self._core.stale)
         metrics.UNREADABLE.set(self._core.unreadable)

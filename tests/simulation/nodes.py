@@ -77,7 +77,7 @@ class SimulatedSlice(Node):
         def report() -> None:
             if not self.alive or self.incarnation != incarnation:
                 return
-            if self.session:
+            if self.session and not self.zookeeper.is_away:
                 self.zookeeper.report(Report(step.change, step.step, self.name, incarnation, step.details))
             else:
                 self.scheduler.at(0.2, report)
@@ -119,7 +119,7 @@ class TickingSlice(SimulatedSlice):
         raise NotImplementedError
 
 
-class SimulatedAccessPoint(SimulatedSlice):
+class SimulatedAccessPoint(TickingSlice):
     def reset(self) -> None:
         self.core = AccessPointCore(self.name, self.clock_ns)
 
@@ -143,8 +143,11 @@ class SimulatedAccessPoint(SimulatedSlice):
             for message in run:
                 self.perform(self.core.on_answer(message))
 
+    def on_tick(self) -> None:
+        self.perform(self.core.scaling.on_tick(self.scheduler.now_s))
 
-class SimulatedMatcher(SimulatedSlice):
+
+class SimulatedMatcher(TickingSlice):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.disk: dict[str, SubscriptionRecord] = {}
@@ -164,7 +167,7 @@ class SimulatedMatcher(SimulatedSlice):
 
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         if kind is messages.MatchRequest:
-            self.perform(self.core.on_match_requests(run, self.scheduler.now_s, 0))
+            self.perform(self.core.on_match_requests(run, self.scheduler.now_s, self.clock_ns()))
             return
         core, scaling, name = self.core, self.core.scaling, sender.name
         for message in run:
@@ -190,6 +193,9 @@ class SimulatedMatcher(SimulatedSlice):
                 case _:
                     raise AssertionError(message)
             self.perform(effects)
+
+    def on_tick(self) -> None:
+        self.perform(self.core.on_tick(self.scheduler.now_s))
 
     def perform(self, effects: Sequence[Any]) -> None:
         for effect in effects:

@@ -138,13 +138,16 @@ class CrashingScalingSimulation(ScalingSimulation):
     def _strike(self) -> None:
         coordinators = self.zookeeper.coordinators
         choice = self.random.random()
-        if choice < 0.15:
+        if choice < 0.1:
+            self.zookeeper.go_away(self.random.uniform(0.5, 6.0))
+            return
+        if choice < 0.2:
             leader = next(c for c in coordinators if c.alive)
             leader.crash()
             self.scheduler.at(self.random.uniform(0.5, 3.0), leader.start)
             return
         node = self.random.choice([slice for slice in self.slices if slice.alive])
-        if choice < 0.3 and not isinstance(node, SimulatedConnPoint):
+        if choice < 0.35 and not isinstance(node, SimulatedConnPoint):
             node.lose_session()
             self.scheduler.at(self.random.uniform(0.5, 3.0), lambda: self._reconnect(node.name, node.incarnation))
             return

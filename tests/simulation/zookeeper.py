@@ -14,7 +14,6 @@ from coordinator.events import (
     AttemptFailed,
     ConfigurationRead,
     ConfigurationWritten,
-    Effect,
     Event,
     Inform,
     ReadConfiguration,
@@ -55,6 +54,7 @@ class SimulatedZooKeeper:
         self.coordinators: list[SimulatedCoordinator] = []
         self.on_record: Callable[[ScalingRecord | None], None] = lambda _record: None
         self.heard_within_s = HEARD_WITHIN_S
+        self.is_away = False
         self._told: set[tuple[str, str]] = set()
 
     def register(self, registration: Registration) -> None:
@@ -65,9 +65,26 @@ class SimulatedZooKeeper:
         self.slices = {other: registration for other, registration in self.slices.items() if other != name}
         self._tell("slices")
 
+    def go_away(self, for_s: float) -> None:
+        """Nobody hears or writes anything; everybody goes on with what it knows. Sessions outlive it."""
+        self.scheduler.note(f"ZooKeeper is away for {for_s:.1f} s")
+        self.is_away = True
+        for coordinator in self.coordinators:
+            coordinator.on_away()
+
+        def return_() -> None:
+            self.scheduler.note("ZooKeeper is back")
+            self.is_away = False
+            for watcher in self.watchers:
+                self.tell_all(watcher)
+            for coordinator in self.coordinators:
+                self.tell_all(coordinator)
+
+        self.scheduler.at(for_s, return_)
+
     def ask(self, record: ScalingRecord) -> bool:
         """False while another scaling runs."""
-        if self.record is not None:
+        if self.record is not None or self.is_away:
             return False
         self.scheduler.note(f"asked: {record.asked}")
         self._set_record(record)
@@ -117,7 +134,7 @@ class SimulatedZooKeeper:
 
         def tell() -> None:
             self._told.discard((watcher.name, area))
-            if not watcher.is_connected():
+            if not watcher.is_connected() or self.is_away:
                 return
             if isinstance(watcher, SimulatedCoordinator):
                 watcher.on_area(area)
@@ -162,7 +179,15 @@ class SimulatedCoordinator:
         self.scheduler.note(f"{self.name} crashes")
         self.alive = False
 
+    def on_away(self) -> None:
+        """Whoever cannot know whether it leads does not."""
+        if self.alive and self._leads:
+            self._leads = False
+            self._feed(Deposed())
+
     def _lead_if_first(self) -> None:
+        if self.zookeeper.is_away:
+            return
         first = next((c for c in self.zookeeper.coordinators if c.alive), None)
         if (first is self) != self._leads:
             self._leads = first is self
@@ -187,9 +212,9 @@ class SimulatedCoordinator:
                 if effect.warning:
                     self.scheduler.note(f"{self.name}: {effect.message} {dict(effect.fields)}")
             elif not isinstance(effect, Sweep):
-                self._request(effect)
+                self._request(effect)  # ZooKeeper is asked, and answers later
 
-    def _request(self, effect: Effect) -> None:
+    def _request(self, effect: ReadConfiguration | WriteConfiguration | WriteRecord) -> None:
         life = self._life
         pause = self.scheduler.random.uniform
 
@@ -197,7 +222,7 @@ class SimulatedCoordinator:
             if not self.alive or self._life != life:
                 return
             # The request has its effect whether or not anybody lives to hear the answer.
-            answer = self._perform(effect)
+            answer = AttemptFailed(effect.attempt, "away") if self.zookeeper.is_away else self._perform(effect)
 
             def hear() -> None:
                 if self.alive and self._life == life:
@@ -207,7 +232,7 @@ class SimulatedCoordinator:
 
         self.scheduler.at(pause(0, 0.01), perform)
 
-    def _perform(self, effect: Effect) -> Event:
+    def _perform(self, effect: ReadConfiguration | WriteConfiguration | WriteRecord) -> Event:
         zookeeper = self.zookeeper
         match effect:
             case ReadConfiguration(attempt):
@@ -220,9 +245,9 @@ class SimulatedCoordinator:
                     return ConfigurationWritten(attempt, configuration, zookeeper.version)
                 return AttemptFailed(attempt, "another version")
             case WriteRecord(attempt, record):
-                zookeeper.write(None, 0, record)
-                return RecordWritten(attempt, record)
-        raise AssertionError(effect)
+                if self._leads and zookeeper.write(None, 0, record):
+                    return RecordWritten(attempt, record)
+                return AttemptFailed(attempt, "not leading")
 
 
 def registration_of(name: str, incarnation: int) -> Registration:
