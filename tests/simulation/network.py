@@ -105,11 +105,11 @@ class Link:
         self._is_up = True
         self._connection += 1
         self._arrives_s = {self.dialler.name: 0.0, self.target.name: 0.0}
-        self.target.on_peer_up(self.dialler)
-        self.dialler.on_peer_up(self.target)
         held, self._held = self._held, []
         if held:
-            self.send(self.dialler, held)
+            self.send(self.dialler, held)  # before anything that is sent because the peer is there
+        self.target.on_peer_up(self.dialler)
+        self.dialler.on_peer_up(self.target)
 
     def break_now(self) -> None:
         self._is_up = False
