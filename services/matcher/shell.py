@@ -73,35 +73,40 @@ class Matcher(ProbedSlice):
         if self._store.queued > _QUEUED_WRITES_MAX and kind in (messages.Subscribe, messages.Unsubscribe):
             metrics.MESSAGES_DROPPED.labels(self.layer, "store is behind").inc(len(run))
             return
-        core, scaling, sender = self._core, self._core.scaling, peer.name
+        core, sender = self._core, peer.name
         for message in run:
             match message:
                 case messages.Subscribe():
-                    effects = core.on_subscribe(sender, message)
+                    self._perform_all(core.on_subscribe(sender, message))
                 case messages.Unsubscribe():
-                    effects = core.on_unsubscribe(sender, message)
+                    self._perform_all(core.on_unsubscribe(sender, message))
                 case messages.FindSubscriptions():
-                    effects = core.on_find_subscriptions(sender, message)
+                    self._perform_all(core.on_find_subscriptions(sender, message))
                 case messages.Explain():
-                    effects = core.on_explain(sender, message, time.time())
-                case messages.StartScale():
-                    effects = scaling.on_start_scale(sender, message.epoch)
-                case messages.AddMatcherState():
-                    effects = scaling.on_add_matcher_state(sender, message)
-                case messages.MatcherStateStored():
-                    effects = scaling.on_matcher_state_stored(sender, message)
-                case messages.ChangeMatcherOnExitPoint():
-                    effects = scaling.on_change_matcher_on_exit_point(sender, message)
-                case messages.ExitPointScaling():
-                    effects = scaling.on_exit_point_scaling(sender, message.epoch)
-                case messages.ChangeMatcher():
-                    effects = scaling.on_change_matcher(sender, message.epoch)
-                case messages.ScaleEnd():
-                    effects = scaling.on_scale_end(sender, message.epoch)
+                    self._perform_all(core.on_explain(sender, message, time.time()))
                 case _:
-                    self.reject(peer, kind)
-                    return
-            self._perform_all(effects)
+                    self._handle_scaling(peer, message)
+
+    def _handle_scaling(self, peer: Hello, message: AnyMessage) -> None:
+        """The messages of a scaling, which are few."""
+        scaling, sender = self._core.scaling, peer.name
+        match message:
+            case messages.StartScale(epoch):
+                self._perform_all(scaling.on_start_scale(sender, epoch))
+            case messages.AddMatcherState():
+                self._perform_all(scaling.on_add_matcher_state(sender, message))
+            case messages.MatcherStateStored():
+                self._perform_all(scaling.on_matcher_state_stored(sender, message))
+            case messages.ChangeMatcherOnExitPoint():
+                self._perform_all(scaling.on_change_matcher_on_exit_point(sender, message))
+            case messages.ExitPointScaling(epoch):
+                self._perform_all(scaling.on_exit_point_scaling(sender, epoch))
+            case messages.ChangeMatcher(epoch):
+                self._perform_all(scaling.on_change_matcher(sender, epoch))
+            case messages.ScaleEnd(epoch):
+                self._perform_all(scaling.on_scale_end(sender, epoch))
+            case _:
+                self.reject(peer, type(message))
 
     def _perform_all(self, effects: Effects) -> None:
         for effect in effects:

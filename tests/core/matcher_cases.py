@@ -46,4 +46,4 @@ def matched(core: MatcherCore, *contents: bytes) -> dict[str, list[Any]]:
 
 
 def subscribe(core: MatcherCore, given: SubscriptionRecord, epoch: int = 1) -> list[Any]:
-    return core.on_subscribe(Subscribe(epoch, 3, "connpoint-1", given))
+    return core.on_subscribe("accesspoint-1", Subscribe(epoch, 3, "connpoint-1", given))

@@ -1,7 +1,5 @@
 """The coordinator's decisions, with exact effects."""
 
-from pathlib import Path
-
 import pytest
 
 from braid.config import Slices
@@ -10,7 +8,6 @@ from braid.machine import IllegalEvent
 from braid.topology import Configuration, Layer, Registration
 from braid.znodes import NO_VERSION
 from coordinator.core import MACHINE, REMIND_S, RETRY_S, Coordinator, State
-from coordinator.diagram import diagram
 from coordinator.events import (
     AttemptFailed,
     ConfigurationRead,
@@ -157,8 +154,3 @@ def test_every_state_listens_to_news_and_time() -> None:
     for state in State:
         for event in (SlicesChanged, ScalingChanged, ReportsChanged, Tick):
             assert MACHINE.handles(state, event)
-
-
-def test_the_diagram_in_the_documents_is_that_of_the_table() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "znodes.md").read_text(encoding="utf-8")
-    assert f"```mermaid\n{diagram()}\n```" in page

@@ -231,10 +231,11 @@ def test_the_question_goes_to_all_matchers_and_the_answers_to_whoever_asked() ->
     core = AccessPointCore("accesspoint-1", lambda: 0)
     question = Explain(4, 1, "connpoint-2", b"{}", "s-1", 10)
     assert core.on_explain(question) == []
-    core.on_configuration(CONFIGURATION)
-    assert core.on_explain(question) == [Send("matcher-1", [question]), Send("matcher-2", [question])]
-    assert core.on_explain(Explain(3, 1, "connpoint-2", b"{}")) == []
-    assert core.stale == 2
+    core.on_configuration(CONFIGURATION, 0.0)
+    asked = Explain(4, 1, "connpoint-2", b"{}", "s-1", 10, asked=2)
+    assert core.on_explain(question) == [Send("matcher-1", [asked]), Send("matcher-2", [asked])]
+    assert core.on_explain(Explain(3, 1, "connpoint-2", b"{}", "s-1", 10)) == core.on_explain(question)
+    assert core.stale == 1
     answer = Explained(4, 1, "connpoint-2", "matcher-1", ["s-1"], 1, b"{}")
     assert core.on_answer(answer) == [Send("connpoint-2", [answer])]
 

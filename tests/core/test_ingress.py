@@ -20,7 +20,7 @@ EVEN, ODD = 10, 11  # publishers; their numbers choose the access point
 
 def configured() -> IngressCore:
     core = IngressCore(ORIGIN, SETTINGS)
-    core.on_configuration(CONFIGURATION, 0.0)
+    core.on_configuration(CONFIGURATION)
     return core
 
 
@@ -71,7 +71,7 @@ def test_without_a_configuration_a_logged_batch_waits() -> None:
     core = IngressCore(ORIGIN, SETTINGS)
     assert publish(core, EVEN) == []
     assert core.on_tick(200.0) == []
-    core.on_configuration(CONFIGURATION, 200.0)
+    core.on_configuration(CONFIGURATION)
     assert sent(core.on_tick(200.0)) == [("accesspoint-1", 1, 0, 0)]
 
 
@@ -146,7 +146,7 @@ def test_sent_again_is_the_same_batch_under_the_current_epoch_and_watermark() ->
     publish(core, ODD)
     publish(core, EVEN, b"same")
     confirm(core, 1)
-    core.on_configuration(Configuration(2, ("accesspoint-9",), ("matcher-1",), ("exitpoint-1",)), 100.0)
+    core.on_configuration(Configuration(2, ("accesspoint-9",), ("matcher-1",), ("exitpoint-1",)))
     assert core.on_tick(102.0) == [Send("accesspoint-9", [Publications(2, ORIGIN, 2, 0, 1, EVEN, [b"same"], None)])]
 
 
@@ -250,7 +250,7 @@ def test_recovered_batches_of_older_origins_are_sent_at_once_in_their_order() ->
     ]
     core.on_recovered(recovered, 50.0)
     assert core.window_publications == 4
-    core.on_configuration(CONFIGURATION, 50.0)
+    core.on_configuration(CONFIGURATION)
     assert [
         (m.origin, m.sequence, m.previous, m.watermark, m.contents) for s in core.on_tick(50.0) for m in s.messages
     ] == [
@@ -264,7 +264,7 @@ def test_recovered_batches_of_older_origins_are_sent_at_once_in_their_order() ->
 def test_a_new_origin_starts_beside_the_recovered_ones() -> None:
     core = IngressCore(ORIGIN, SETTINGS)
     core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"])], 50.0)
-    core.on_configuration(CONFIGURATION, 50.0)
+    core.on_configuration(CONFIGURATION)
     assert core.origin == ORIGIN
     assert sent(publish(core, EVEN)) == [("accesspoint-1", 1, 0, 0)]
 
@@ -272,7 +272,7 @@ def test_a_new_origin_starts_beside_the_recovered_ones() -> None:
 def test_the_watermark_of_a_recovered_origin_passes_its_gaps() -> None:
     core = IngressCore(ORIGIN, SETTINGS)
     core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"]), ("connpoint-1.1", 9, EVEN, [b"b"])], 50.0)
-    core.on_configuration(CONFIGURATION, 50.0)
+    core.on_configuration(CONFIGURATION)
     assert confirm(core, 5, origin="connpoint-1.1") == [5]
     assert sent(core.on_tick(50.3)) == [("accesspoint-1", 9, 0, 8)]
 
@@ -283,7 +283,7 @@ def test_a_recovered_origin_is_forgotten_with_its_last_batch() -> None:
     assert confirm(core, 5, origin="connpoint-1.1") == [5]
     assert confirm(core, 5, origin="connpoint-1.1") == []
     assert core.is_drained
-    core.on_configuration(CONFIGURATION, 50.0)
+    core.on_configuration(CONFIGURATION)
     assert core.on_tick(1000.0) == []
 
 

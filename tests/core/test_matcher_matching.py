@@ -115,10 +115,10 @@ def test_a_request_of_another_epoch_is_dropped_and_counted() -> None:
 def test_without_a_configuration_nothing_is_answered() -> None:
     core = MatcherCore("matcher-1", lambda: 0)
     assert match(core, request(1), request(2)) == []
-    assert core.on_subscribe(Subscribe(1, 1, "connpoint-1", record("s-1"))) == []
-    assert core.on_unsubscribe(Unsubscribe(1, 2, "connpoint-1", "s-1")) == []
-    assert core.on_find_subscriptions(FindSubscriptions(1, 3, "connpoint-1")) == []
-    assert core.on_explain(Explain(1, 4, "connpoint-1", b"{}"), NOW) == []
+    assert core.on_subscribe("accesspoint-1", Subscribe(1, 1, "connpoint-1", record("s-1"))) == []
+    assert core.on_unsubscribe("accesspoint-1", Unsubscribe(1, 2, "connpoint-1", "s-1")) == []
+    assert core.on_find_subscriptions("accesspoint-1", FindSubscriptions(1, 3, "connpoint-1")) == []
+    assert core.on_explain("accesspoint-1", Explain(1, 4, "connpoint-1", b"{}"), NOW) == []
     assert core.stale == 6
 
 

@@ -15,15 +15,15 @@ from braid.messages import (
     SubscriptionsFound,
     Unsubscribe,
 )
-from services.matcher import core as core_module
+from services.matcher import holdings as holdings_module
 from services.matcher.core import MatcherCore
 from tests.core.matcher_cases import NOW, content, matched, matcher, record, subscribe
 
 
 def explain(core: MatcherCore, given: bytes, id: str = "", limit: int = 1000) -> Explained:
-    (send,) = core.on_explain(Explain(1, 5, "connpoint-9", given, id, limit), NOW)
+    (send,) = core.on_explain("accesspoint-1", Explain(1, 5, "connpoint-9", given, id, limit), NOW)
     assert isinstance(send, Send)
-    assert send.to == "connpoint-9"
+    assert send.to == "accesspoint-1"
     (answer,) = send.messages
     found: Explained = answer
     return found
@@ -67,7 +67,7 @@ def test_what_cannot_be_read_is_answered_nevertheless(unreadable: bytes) -> None
 
 def test_a_question_of_another_epoch_is_dropped() -> None:
     core = matcher(record("s-1"))
-    assert core.on_explain(Explain(2, 5, "connpoint-9", b"{}"), NOW) == []
+    assert core.on_explain("accesspoint-1", Explain(2, 5, "connpoint-9", b"{}"), NOW) == []
     assert core.stale == 1
 
 
@@ -84,9 +84,9 @@ def test_what_is_explained_was_never_published() -> None:
 
 
 def find(core: MatcherCore, **conditions: Any) -> SubscriptionsFound:
-    ((send,),) = [core.on_find_subscriptions(FindSubscriptions(1, 5, "connpoint-9", **conditions))]
+    ((send,),) = [core.on_find_subscriptions("accesspoint-1", FindSubscriptions(1, 5, "connpoint-9", **conditions))]
     assert isinstance(send, Send)
-    assert send.to == "connpoint-9"
+    assert send.to == "accesspoint-1"
     (answer,) = send.messages
     assert (answer.ref, answer.connpoint, answer.matcher) == (5, "connpoint-9", "matcher-1")
     found: SubscriptionsFound = answer
@@ -128,8 +128,8 @@ def test_changes_between_two_pages() -> None:
     core = matcher(*[record(f"s-{n}") for n in range(1, 7)])
     first = find(core, limit=2)
     assert first.cursor == "s-2"
-    core.on_unsubscribe(Unsubscribe(1, 4, "connpoint-1", "s-2"))
-    core.on_unsubscribe(Unsubscribe(1, 4, "connpoint-1", "s-4"))
+    core.on_unsubscribe("accesspoint-1", Unsubscribe(1, 4, "connpoint-1", "s-2"))
+    core.on_unsubscribe("accesspoint-1", Unsubscribe(1, 4, "connpoint-1", "s-4"))
     subscribe(core, record("s-35"))
     assert [known.id for known in find(core, after=first.cursor).records] == ["s-3", "s-35", "s-5", "s-6"]
     core.on_tick(NOW)
@@ -140,13 +140,13 @@ def test_changes_between_two_pages() -> None:
 
 
 def test_a_page_is_bounded_by_what_it_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core_module, "_PAGE_LOOKS_MAX", 3)
+    monkeypatch.setattr(holdings_module, "_PAGE_LOOKS_MAX", 3)
     core = matcher(*[record(f"s-{n}", home="connpoint-2" if n == 8 else "connpoint-1") for n in range(1, 10)])
     assert pages(core, home="connpoint-2") == [[], [], ["s-8"]]
     assert [id for page in pages(core) for id in page] == [f"s-{n}" for n in range(1, 10)]
 
 
 def test_a_page_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core_module, "_PAGE_BYTES_MAX", 1000)
+    monkeypatch.setattr(holdings_module, "_PAGE_BYTES_MAX", 1000)
     core = matcher(*[record(f"s-{n}", f"s = '{'x' * 300}'") for n in range(1, 6)])
     assert [len(page) for page in pages(core)] == [2, 2, 1]

@@ -16,7 +16,8 @@ from braid.messages import (
 )
 from services.matcher import core as core_module
 from services.matcher import endings as endings_module
-from services.matcher.core import Erase, MatcherCore, Store
+from services.matcher.core import MatcherCore
+from services.matcher.effects import Answer, Erase, Store
 from tests.core.matcher_cases import CONFIGURATION, NOW, content, matched, matcher, record, subscribe
 
 
@@ -24,7 +25,7 @@ def test_a_subscription_is_answered_only_through_its_store_effect() -> None:
     core = matcher()
     given = record("s-1", "n = 1")
     answer = SubscriptionStored(1, 3, "connpoint-1", "s-1")
-    assert subscribe(core, given) == [Store(given, Send("connpoint-1", [answer]))]
+    assert subscribe(core, given) == [Store(given, Answer("accesspoint-1", answer))]
     assert matched(core, content(n=1)) == {"connpoint-1": [(0, ["s-1"], content(n=1))]}
 
 
@@ -46,7 +47,7 @@ def test_a_move_tells_the_home_before() -> None:
     moved = record("s-1", home="connpoint-2")
     answer = SubscriptionStored(1, 3, "connpoint-1", "s-1")
     gone = SubscriptionGone(1, "connpoint-1", "s-1")
-    assert subscribe(core, moved) == [Store(moved, Send("connpoint-1", [answer])), Send("connpoint-1", [gone])]
+    assert subscribe(core, moved) == [Store(moved, Answer("accesspoint-1", answer)), Send("accesspoint-1", [gone])]
     assert list(matched(core, b"{}")) == ["connpoint-2"]
 
 
@@ -66,19 +67,19 @@ def test_unsubscribing() -> None:
     core = matcher(record("s-1"))
     answer = SubscriptionRemoved(1, 4, "connpoint-1", "s-1", existed=True)
     asked = Unsubscribe(1, 4, "connpoint-1", "s-1")
-    assert core.on_unsubscribe(asked) == [Erase("s-1", Send("connpoint-1", [answer]))]
+    assert core.on_unsubscribe("accesspoint-1", asked) == [Erase(["s-1"], Answer("accesspoint-1", answer))]
     assert matched(core, b"{}") == {}
     again = msgspec.structs.replace(answer, existed=False)
-    assert core.on_unsubscribe(asked) == [Erase("s-1", Send("connpoint-1", [again]))]
+    assert core.on_unsubscribe("accesspoint-1", asked) == [Erase(["s-1"], Answer("accesspoint-1", again))]
 
 
 def test_a_subscription_that_another_connection_point_ended_is_gone_from_its_home() -> None:
     core = matcher(record("s-1"))
     asked = Unsubscribe(1, 4, "connpoint-2", "s-1")
     answer = SubscriptionRemoved(1, 4, "connpoint-2", "s-1", existed=True)
-    assert core.on_unsubscribe(asked) == [
-        Erase("s-1", Send("connpoint-2", [answer])),
-        Send("connpoint-1", [SubscriptionGone(1, "connpoint-1", "s-1")]),
+    assert core.on_unsubscribe("accesspoint-1", asked) == [
+        Erase(["s-1"], Answer("accesspoint-1", answer)),
+        Send("accesspoint-1", [SubscriptionGone(1, "connpoint-1", "s-1")]),
     ]
 
 
@@ -93,8 +94,8 @@ def test_without_a_configuration_nothing_expires() -> None:
 def test_changes_of_another_epoch_change_nothing() -> None:
     core = matcher(record("s-1"))
     assert subscribe(core, record("s-2"), epoch=2) == []
-    assert core.on_unsubscribe(Unsubscribe(0, 4, "connpoint-1", "s-1")) == []
-    assert core.on_find_subscriptions(FindSubscriptions(7, 5, "connpoint-1")) == []
+    assert core.on_unsubscribe("accesspoint-1", Unsubscribe(0, 4, "connpoint-1", "s-1")) == []
+    assert core.on_find_subscriptions("accesspoint-1", FindSubscriptions(7, 5, "connpoint-1")) == []
     assert [known.id for known in core.index] == ["s-1"]
     assert core.stale == 3
 
@@ -103,8 +104,8 @@ def test_a_tick_erases_what_is_over() -> None:
     core = matcher(record("s-1", until_s=NOW), record("s-2", until_s=NOW + 0.1), record("s-3"))
     assert core.on_tick(NOW - 0.1) == []
     assert core.on_tick(NOW) == [
-        Erase("s-1", None),
-        Send("connpoint-1", [SubscriptionGone(1, "connpoint-1", "s-1")]),
+        Erase(["s-1"], None),
+        Send("accesspoint-1", [SubscriptionGone(1, "connpoint-1", "s-1")]),
     ]
     assert core.on_tick(NOW) == []
     assert sorted(known.id for known in core.index) == ["s-2", "s-3"]
@@ -114,10 +115,10 @@ def test_only_the_latest_end_counts() -> None:
     core = matcher(record("s-1", until_s=NOW), record("s-2", until_s=NOW), record("s-3", until_s=NOW))
     subscribe(core, record("s-1", until_s=NOW + 5))
     subscribe(core, record("s-2"))
-    core.on_unsubscribe(Unsubscribe(1, 4, "connpoint-1", "s-3"))
+    core.on_unsubscribe("accesspoint-1", Unsubscribe(1, 4, "connpoint-1", "s-3"))
     subscribe(core, record("s-3", until_s=NOW + 1))
     assert core.on_tick(NOW) == []
-    assert [effect.id for effect in core.on_tick(NOW + 9) if isinstance(effect, Erase)] == ["s-3", "s-1"]
+    assert [id for effect in core.on_tick(NOW + 9) if isinstance(effect, Erase) for id in effect.ids] == ["s-3", "s-1"]
     assert [known.id for known in core.index] == ["s-2"]
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from braid.selector import BroadcastSelector, hash64
+from braid.selector import POINTS_PER_SLICE, BroadcastSelector, Ring, hash64
 from braid.topology import Configuration
 
 SELECTOR = BroadcastSelector(
@@ -12,6 +12,8 @@ SELECTOR = BroadcastSelector(
         7, ("accesspoint-1", "accesspoint-2"), ("matcher-1", "matcher-2", "matcher-3"), ("exitpoint-1", "exitpoint-2")
     )
 )
+
+KEYS = [number * (2**64 // 50_000) for number in range(50_000)]  # evenly over the whole ring
 
 
 @pytest.mark.parametrize(
@@ -32,18 +34,61 @@ def test_the_hash_fits_into_64_bits() -> None:
 
 
 def test_subscriptions_stay_where_they_are() -> None:
+    """Another place would be another version: what is stored on the old one would not be found."""
     assert {id: SELECTOR.matcher_of(id) for id in ("s-1", "s-2", "s-3", "s-4")} == {
         "s-1": "matcher-3",
         "s-2": "matcher-1",
-        "s-3": "matcher-1",
-        "s-4": "matcher-1",
+        "s-3": "matcher-3",
+        "s-4": "matcher-2",
     }
 
 
-def test_subscriptions_spread_evenly() -> None:
-    counts = Counter(SELECTOR.matcher_of(f"s-{n}") for n in range(30_000))
-    assert set(counts) == {"matcher-1", "matcher-2", "matcher-3"}
-    assert all(9_500 < count < 10_500 for count in counts.values())
+def names(count: int) -> tuple[str, ...]:
+    return tuple(f"matcher-{number}" for number in range(1, count + 1))
+
+
+def shares(ring: Ring) -> list[float]:
+    """The part of all keys that each slice gets, where 1 is an even part."""
+    counts = Counter(map(ring.owner, KEYS))
+    return [count * len(counts) / len(KEYS) for count in counts.values()]
+
+
+@pytest.mark.parametrize(("most", "differs"), [(8, 0.06), (16, 0.14)])
+def test_shares_are_nearly_even(most: int, differs: float) -> None:
+    """As measured; 512 points for each slice cannot be more even than that."""
+    for count in range(1, most + 1):
+        found = shares(Ring(names(count)))
+        assert len(found) == count
+        assert all(abs(share - 1) < differs for share in found), count
+
+
+@pytest.mark.parametrize("count", range(1, 13))
+def test_a_slice_that_comes_takes_its_part_and_nothing_else_moves(count: int) -> None:
+    """Read backwards: one that goes gives away its own keys only."""
+    few, many = Ring(names(count)), Ring(names(count + 1))
+    moves = [(few.owner(key), many.owner(key)) for key in KEYS if few.owner(key) != many.owner(key)]
+    assert {to for _, to in moves} == {f"matcher-{count + 1}"}
+    assert {left for left, _ in moves} == set(names(count))
+    assert 0.94 / (count + 1) < len(moves) / len(KEYS) < 1.06 / (count + 1)
+
+
+@pytest.mark.parametrize("gone", names(4))
+def test_any_slice_that_goes_gives_away_only_its_own(gone: str) -> None:
+    before, after = Ring(names(4)), Ring(tuple(name for name in names(4) if name != gone))
+    for key in KEYS[:10_000]:
+        assert after.owner(key) != gone
+        assert before.owner(key) in (gone, after.owner(key))
+
+
+def test_the_order_of_the_names_does_not_matter() -> None:
+    assert all(Ring(names(5)).owner(key) == Ring(names(5)[::-1]).owner(key) for key in KEYS[:1000])
+
+
+def test_the_ends_of_the_ring_meet() -> None:
+    ring = Ring(names(3))
+    assert ring.owner(2**64 - 1) == ring.owner(0)
+    first = min(point for name in names(3) for point in (hash64(f"{name}/{n}") for n in range(POINTS_PER_SLICE)))
+    assert ring.owner(first) == ring.owner(0) != ring.owner(first + 1)
 
 
 def test_publishers_by_their_number() -> None:

@@ -19,8 +19,9 @@ from braid.cli import scaling_watch
 from braid.client import Scaling
 from braid.scaling import Ask, Progress, ScalingRecord
 from braid.topology import Change, Target
-from tests.service.fake_door import FakeDoor, Served, serving, until
-from tests.service.test_client_cli import braid as run_braid
+from tests.service.cli_runner import braid as run_braid
+from tests.service.fake_door import FakeDoor, Served, serving
+from tests.service.waiting import until
 
 DONE = {"state": "done", "phase": "done", "epoch": 4, "moved": 12_000, "longest_pause_s": 0.25, "longest_wait_s": 1.5}
 

@@ -108,6 +108,7 @@ async def test_when_the_cluster_is_away(served: Served) -> None:
 # Merging
 
 CONFIGURATION = Configuration(4, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1",))
+MATCHERS = 2  # whom the access point asked, as it says in each question
 
 
 class Asked:
@@ -125,7 +126,9 @@ class Asked:
         assert to == "accesspoint-1"
         self.asked.append(question)
         for number, answer in enumerate(self.answers, 1):
-            message = Explained(question.epoch, question.ref, question.connpoint, f"matcher-{number}", *answer)
+            message = Explained(
+                question.epoch, question.ref, question.connpoint, f"matcher-{number}", *answer, asked=MATCHERS
+            )
             asyncio.get_running_loop().call_soon(self.explaining.on_explained, message)
 
 
@@ -159,6 +162,31 @@ async def test_an_answer_of_one_matcher_is_not_enough() -> None:
     with pytest.raises(problems.Problem, match="did not answer in time") as raised:
         await asked.explaining.explain(Content(), "")
     assert raised.value.status == 503
+
+
+async def test_answers_of_two_epochs_make_no_whole() -> None:
+    """The matchers of one epoch have each subscription once; those of two may have one twice, or not at all."""
+    questions = Questions(5.0, lambda _: None)
+    questions.on_configuration(CONFIGURATION)
+    asking = asyncio.create_task(questions.ask(0, lambda epoch, ref: (epoch, ref)))
+    await asyncio.sleep(0)
+
+    def answer(epoch: int, matcher: str, asked: int) -> Explained:
+        message = Explained(epoch, 1, "connpoint-1", matcher, [], 0, asked=asked)
+        questions.on_answer(1, matcher, message, asked)
+        return message
+
+    answer(4, "matcher-1", 2)
+    answer(5, "matcher-2", 3)
+    answer(4, "matcher-1", 2)
+    answer(5, "matcher-3", 3)
+    await asyncio.sleep(0)
+    assert not asking.done()
+    last = answer(5, "matcher-1", 3)
+    answer(4, "matcher-2", 2)
+    answers = await asking
+    assert [found.epoch for found in answers] == [5, 5, 5]
+    assert last in answers
 
 
 async def test_a_publication_that_is_wrong_is_not_asked_about() -> None:

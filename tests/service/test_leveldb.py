@@ -304,7 +304,7 @@ async def test_the_ingress_log_gives_back_what_is_not_confirmed_in_order(tmp_pat
 
 async def test_the_subscription_store(tmp_path: Path) -> None:
     store = SubscriptionStore(tmp_path, Matching())
-    assert await store.open() == []
+    assert await store.open() == ([], False)
     first = SubscriptionRecord("s-1", "ännå", "connpoint-1", "n = 1", 1.5, None, 2.5, True)
     changed = SubscriptionRecord("s-1", "ännå", "connpoint-2", "n = 2", 1.5)
     second = SubscriptionRecord("s-2", "bert", "connpoint-1", "", 0.0)
@@ -312,11 +312,11 @@ async def test_the_subscription_store(tmp_path: Path) -> None:
     store.put(second, ignore)
     assert store.queued == 2
     store.put(changed, ignore)
-    assert await written(lambda done: store.erase("s-2", done)) is None
-    store.erase("s-9", None)
+    assert await written(lambda done: store.erase(["s-2"], done)) is None
+    store.erase(["s-9"], None)
     await store.close()
     again = SubscriptionStore(tmp_path, Matching())
-    assert await again.open() == [changed]
+    assert await again.open() == ([changed], False)
     await again.close()
 
 

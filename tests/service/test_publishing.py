@@ -39,7 +39,7 @@ class Point:
     def __init__(self, path: Path, settings: Settings) -> None:
         self.sent: list[Publications] = []
         self.core = IngressCore(ORIGIN, settings.ingress)
-        self.core.on_configuration(Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",)), 0.0)
+        self.core.on_configuration(Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",)))
         self.log = FailingLog(path, settings.ingress)
         self.publishing = Publishing("connpoint-1", self.core, self.log, settings, self.perform)
 
@@ -51,7 +51,7 @@ class Point:
         return await self.publishing.publish(publisher, contents, wait=wait, trace=trace)
 
     def confirm(self, *sequences: int, traces: Any = ()) -> None:
-        self.publishing.on_confirmed(Confirmed(1, ORIGIN, list(sequences), list(traces)))
+        self.publishing.on_confirmed(Confirmed(1, ORIGIN, list(sequences), list(traces)), "exitpoint-1")
 
     def sent_ids(self) -> list[str]:
         return [msgspec.json.decode(content)["id"] for message in self.sent for content in message.contents]

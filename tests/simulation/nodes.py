@@ -370,17 +370,21 @@ class SimulatedConnPoint(TickingSlice):
                 for batch in confirmed:
                     del self.disk[batch.origin, batch.sequence]
                 self.perform(self.ingress.confirmed_elsewhere(confirmed, sender.name))
-        elif kind is messages.SubscriptionGone:
-            for message in run:
-                self.delivery.subscribers.pop(message.id, None)
         else:
             for message in run:
-                if self.questions.pop(message.ref, None) is not None:
-                    if kind is messages.SubscriptionStored:
-                        self.ledger.on_subscribed(message.id)
-                    else:
-                        self.ledger.on_unsubscribed(message.id)
-                        self.delivery.subscribers.pop(message.id, None)
+                self._on_answer(message)
+
+    def _on_answer(self, message: Any) -> None:
+        """What a matcher says of a subscription."""
+        if isinstance(message, messages.SubscriptionGone):
+            self.delivery.subscribers.pop(message.id, None)
+        elif self.questions.pop(message.ref, None) is None:
+            return  # asked again, it is answered again
+        elif isinstance(message, messages.SubscriptionStored):
+            self.ledger.on_subscribed(message.id)
+        else:
+            self.ledger.on_unsubscribed(message.id)
+            self.delivery.subscribers.pop(message.id, None)
 
     def on_tick(self) -> None:
         self.perform(self.ingress.on_tick(self.scheduler.now_s))
