@@ -36,6 +36,11 @@ class LocalCluster:
         addresses: list[str] = self._described()["api"]
         return addresses
 
+    @property
+    def zookeeper(self) -> str:
+        hosts: str = self._described()["zookeeper"]
+        return hosts
+
     def _described(self) -> dict[str, Any]:
         described: dict[str, Any] = json.loads((self.directory / "cluster.json").read_text())
         return described

@@ -1,13 +1,19 @@
 """Which coordinator leads: the candidate that came first, and only while it is sure of its connection."""
 
+import contextlib
 import os
 import socket
 import uuid
 
+import msgspec
+import structlog
+
 from braid import znodes
 from braid.coordination_events import Deposed, Elected, NotLeading
 from braid.reconciling import Reconciling
-from braid.zookeeper_session import ZooKeeperSession
+from braid.zookeeper_session import NoNodeError, ZooKeeperSession
+
+log = structlog.get_logger()
 
 
 class Election:
@@ -20,6 +26,7 @@ class Election:
         # Part of our name in the election, so that a candidate whose creation was never confirmed is known as ours.
         self._candidacy = f"{uuid.uuid4().hex}-"
         self._candidate: str | None = None  # path of our znode
+        self._ours = znodes.Candidate(socket.gethostname(), os.getpid())
 
     def stand(self) -> None:
         self._standing = True
@@ -42,13 +49,15 @@ class Election:
         ours = [name for name in order if name.startswith(self._candidacy)]
         if not ours:
             self.depose()
-            payload = znodes.encode(znodes.Candidate(socket.gethostname(), os.getpid()))
+            payload = znodes.encode(self._ours)
             await self._session.create(self._paths.candidate(self._candidacy), payload, ephemeral=True, sequence=True)
             return  # the watch fires, and the next round sees our place
         self._candidate = self._paths.candidate(ours[0])
         if ours[0] == order[0] and self._session.is_connected and not self._leading:
             self._leading = True
             self._reconciling.emit(Elected())
+        elif ours[0] != order[0]:
+            await self._remove_dead(order[: order.index(ours[0])])
 
     def on_expired(self) -> None:
         self._candidate = None
@@ -57,3 +66,16 @@ class Election:
         if self._leading:
             self._leading = False
             self._reconciling.emit(Deposed())
+
+    async def _remove_dead(self, names: list[str]) -> None:
+        """Whoever was killed on this host need not be waited for. The watch fires, and the next round sees our place."""
+        paths = [self._paths.candidate(name) for name in names]
+        for path, payload in zip(paths, await self._session.get_all(paths), strict=True):
+            try:
+                candidate = None if payload is None else znodes.decode_candidate(payload)
+            except msgspec.MsgspecError:
+                continue  # whose it is cannot be known; it goes away with its session
+            if candidate is not None and znodes.is_dead_candidate(candidate, self._ours):
+                log.info("removing the candidacy of a coordinator that is gone", pid=candidate.pid)
+                with contextlib.suppress(NoNodeError):
+                    await self._session.delete(path)

@@ -56,7 +56,7 @@ class Paths:
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A coordinator that stands for election. For people who look; nothing is decided from it."""
+    """A coordinator that stands for election."""
 
     host: str
     pid: int
@@ -69,6 +69,11 @@ def encode(payload: Registration | Configuration | Candidate | ScalingRecord | R
 def decode_registration(payload: bytes) -> Registration:
     """Raises `msgspec.MsgspecError` for anything else."""
     return msgspec.json.decode(payload, type=Registration)
+
+
+def decode_candidate(payload: bytes) -> Candidate:
+    """Raises `msgspec.MsgspecError` for anything else."""
+    return msgspec.json.decode(payload, type=Candidate)
 
 
 def decode_configuration(payload: bytes) -> Configuration:
@@ -112,15 +117,31 @@ def judge_holder(holder: Registration, ours: Registration) -> Holder:
     """
     if (holder.pid, holder.incarnation) == (ours.pid, ours.incarnation):
         return "ourselves"
-    if _host(holder) != _host(ours) or holder.pid == ours.pid or holder.pid <= 0:
-        return "unknown"  # another machine, or another container where the same number means another process
-    try:
-        os.kill(holder.pid, 0)
-    except ProcessLookupError:
+    if _host(holder) == _host(ours) and _is_gone(holder.pid, ours.pid):
         return "gone"
+    return "unknown"
+
+
+def is_dead_candidate(candidate: Candidate, ours: Candidate) -> bool:
+    """The same for a coordinator: one that was killed would lead until its session times out.
+
+    Where two containers have the name of one host, a living one may be taken for dead. That does no harm: a leader
+    writes only while its znode is there, and stands again without it.
+    """
+    return candidate.host == ours.host and _is_gone(candidate.pid, ours.pid)
+
+
+def _is_gone(pid: int, ours: int) -> bool:
+    """Whether the process table of this host is sure of it."""
+    if pid == ours or pid <= 0:
+        return False  # another container, where the same number means another process
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
     except PermissionError:
         pass
-    return "unknown"  # there is such a process, but its number may have been given to a new one
+    return False  # there is such a process, but its number may have been given to a new one
 
 
 def _host(registration: Registration) -> str:

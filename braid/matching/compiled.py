@@ -61,9 +61,15 @@ def _forget_others(current: Path) -> None:
 
 
 def _marker() -> str:
-    """numba compiles for the version of Python and for what this very processor can do."""
+    """numba compiles for the version of Python and for what this very processor can do.
+
+    It looks for what it compiled by the path of the source and the time of its last change: what was compiled for a
+    copy of the same sources elsewhere is not found.
+    """
     processor = hashlib.sha256(_processor().encode()).hexdigest()[:16]
-    return f"complete-{sys.implementation.cache_tag}-{processor}"
+    files = [f"{source} {source.stat().st_mtime}" for source in sorted(_SOURCES.glob("*.py"))]
+    sources = hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
+    return f"complete-{sys.implementation.cache_tag}-{processor}-{sources}"
 
 
 def _processor() -> str:

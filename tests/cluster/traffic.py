@@ -1,105 +1,42 @@
-"""Publishers and subscribers over real WebSockets, with a ledger of everything sent and received."""
+"""Clients over real WebSockets, with a ledger of everything sent and received."""
 
 import asyncio
 import contextlib
-import json
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from tests.cluster.clients import SENSORS, Address, Publisher, Subscriber
+from tests.cluster.newcomers import Newcomer
 
-SENSORS = 4
-
-
-@contextlib.asynccontextmanager
-async def socket(api: str, **query: str) -> AsyncIterator[ClientConnection]:
-    text = "&".join(f"{key}={value}" for key, value in query.items())
-    url = f"{api.replace('http://', 'ws://')}/v1/ws?{text}"
-    async with connect(url, compression=None, max_size=None, proxy=None) as connection:
-        yield connection
-
-
-class Subscriber:
-    """One connection with one subscription; keeps the ids it was notified of, in order."""
-
-    def __init__(self, name: str, sensor: int) -> None:
-        self.name = name
-        self.sensor = sensor
-        self.received: list[str] = []
-        self.subscribed = asyncio.Event()
-
-    async def run(self, api: str) -> None:
-        async with socket(api, subscriber=self.name) as connection:
-            wanted = {"filter": f"sensor = {self.sensor}"}
-            await connection.send(json.dumps({"op": "subscribe", "ref": 1, "subscription": wanted}))
-            async for text in connection:
-                frame = json.loads(text)
-                if frame["op"] == "subscribed":
-                    self.subscribed.set()
-                    continue
-                assert frame["op"] == "notify", frame
-                self.received += [n["publication"]["id"] for n in frame["notifications"]]
-
-
-class Publisher:
-    """One connection; knows which of its publications were acknowledged. A lost connection is opened again."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.acknowledged: dict[str, int] = {}  # id -> sensor
-        self.unanswered: set[str] = set()
-        self.connections = 0
-        self._number = 0
-
-    async def run(self, api: str, stop: asyncio.Event, pause_s: float) -> None:
-        while not stop.is_set():
-            try:
-                async with socket(api) as connection:
-                    self.connections += 1
-                    await self._publish(connection, stop, pause_s)
-            except (ConnectionClosed, OSError):
-                await asyncio.sleep(0.1)
-
-    async def _publish(self, connection: ClientConnection, stop: asyncio.Event, pause_s: float) -> None:
-        while not stop.is_set():
-            sensor = self._number % SENSORS
-            # The connection is part of the name: order is promised per connection.
-            ids = [f"{self.name}.{self.connections}-{self._number + n:06d}" for n in range(5)]
-            self._number += len(ids)
-            publications: list[dict[str, Any]] = [{"id": id, "attributes": {"sensor": sensor}} for id in ids]
-            self.unanswered.update(ids)
-            await connection.send(json.dumps({"op": "publish", "ref": 1, "publications": publications}))
-            answer = json.loads(await connection.recv())
-            assert answer["op"] == "published", answer
-            assert answer["ids"] == ids
-            self.unanswered.difference_update(ids)
-            self.acknowledged.update(dict.fromkeys(ids, sensor))
-            await asyncio.sleep(pause_s)
+NEWCOMER_PAUSE_S = 0.05
+SETTLES_S = 30.0
 
 
 class Traffic:
     """Runs publishers and subscribers, then compares what was promised with what arrived."""
 
-    def __init__(self, publishers: int, subscribers: int) -> None:
-        self.publishers = [Publisher(f"publisher{n}") for n in range(publishers)]
-        self.subscribers = [Subscriber(f"subscriber{n}", n % SENSORS) for n in range(subscribers)]
+    def __init__(self, publishers: int, subscribers: int, newcomers: int = 0, name: str = "") -> None:
+        self.publishers = [Publisher(f"{name}publisher{n}") for n in range(publishers)]
+        self.subscribers = [Subscriber(f"{name}subscriber{n}", n % SENSORS) for n in range(subscribers)]
+        self.newcomers = [Newcomer(f"{name}newcomer{n}") for n in range(newcomers)]
         self._stop = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
 
     @contextlib.asynccontextmanager
     async def flowing(
-        self, publish_at: list[str], subscribe_at: list[str], pause_s: float = 0.01
+        self, publish_at: Sequence[str | Address], subscribe_at: Sequence[str | Address], pause_s: float = 0.01
     ) -> AsyncIterator[None]:
         receiving = [
-            asyncio.create_task(subscriber.run(subscribe_at[n % len(subscribe_at)]))
+            asyncio.create_task(subscriber.run(_address(subscribe_at, n)))
             for n, subscriber in enumerate(self.subscribers)
         ]
         try:
             await self._until_subscribed(receiving)
             publishing = [
-                asyncio.create_task(publisher.run(publish_at[n % len(publish_at)], self._stop, pause_s))
+                asyncio.create_task(publisher.run(_address(publish_at, n), self._stop, pause_s))
                 for n, publisher in enumerate(self.publishers)
+            ]
+            receiving += [
+                asyncio.create_task(newcomer.run(_address(subscribe_at, n), self._stop, NEWCOMER_PAUSE_S))
+                for n, newcomer in enumerate(self.newcomers)
             ]
             try:
                 yield
@@ -126,37 +63,40 @@ class Traffic:
     async def _settle(self) -> None:
         """Until nothing is missing, or long enough that it never will come."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(SETTLES_S):
                 while self.lost():
                     await asyncio.sleep(0.1)
         await asyncio.sleep(0.5)  # a repetition would come after the original
 
     def lost(self) -> list[str]:
-        return [
+        by_subscribers = [
             f"{id} for {subscriber.name}"
             for subscriber in self.subscribers
             for got in [set(subscriber.received)]
             for publisher in self.publishers
-            for id, sensor in publisher.acknowledged.items()
-            if sensor == subscriber.sensor and id not in got
+            for id in publisher.of_sensor(subscriber.sensor, subscriber.complete_since_s)
+            if id not in got
         ]
+        return by_subscribers + [each for newcomer in self.newcomers for each in newcomer.lost(self.publishers)]
 
     def twice(self) -> list[str]:
-        return [
-            f"{id} to {subscriber.name}"
-            for subscriber in self.subscribers
-            if len(subscriber.received) != len(set(subscriber.received))
-            for id in sorted({id for id in subscriber.received if subscriber.received.count(id) > 1})
+        """Over one connection: whoever was told of a gap may be told again what came before it."""
+        by_subscribers = [
+            f"{id} to {name}"
+            for name, received in self._streams()
+            if len(received) != len(set(received))
+            for id in sorted({id for id in received if received.count(id) > 1})
         ]
+        return by_subscribers + [each for newcomer in self.newcomers for each in newcomer.twice()]
 
     def out_of_order(self) -> list[str]:
         disorder = []
-        for subscriber in self.subscribers:
+        for name, received in self._streams():
             last: dict[str, str] = {}
-            for id in subscriber.received:
+            for id in received:
                 source = id.rpartition("-")[0]
                 if last.get(source, "") > id:
-                    disorder.append(f"{id} after {last[source]} to {subscriber.name}")
+                    disorder.append(f"{id} after {last[source]} to {name}")
                 last[source] = max(last.get(source, ""), id)
         return disorder
 
@@ -167,7 +107,7 @@ class Traffic:
         return [
             f"{id} to {subscriber.name}"
             for subscriber in self.subscribers
-            for id in subscriber.received
+            for id in [id for received in (*subscriber.earlier, subscriber.received) for id in received]
             if id not in unanswered and sensors.get(id) != subscriber.sensor
         ]
 
@@ -180,3 +120,19 @@ class Traffic:
     @property
     def acknowledged(self) -> int:
         return sum(len(publisher.acknowledged) for publisher in self.publishers)
+
+    @property
+    def subscribed(self) -> int:
+        return sum(len(newcomer.acknowledged) for newcomer in self.newcomers)
+
+    def _streams(self) -> list[tuple[str, list[str]]]:
+        return [
+            (subscriber.name, received)
+            for subscriber in self.subscribers
+            for received in (*subscriber.earlier, subscriber.received)
+        ]
+
+
+def _address(addresses: Sequence[str | Address], number: int) -> Address:
+    address = addresses[number % len(addresses)]
+    return (lambda: address) if isinstance(address, str) else address

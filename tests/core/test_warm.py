@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -86,3 +87,19 @@ def test_the_latest_three_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         f"{1:016x}",
         "something else",
     }
+
+
+def test_what_was_compiled_for_a_copy_of_the_sources_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code of both would be found in the same directory, but not by the functions of the other."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with compiled.completing():
+        pass
+    assert compiled.is_complete()
+    copy = tmp_path / "engine"
+    shutil.copytree(compiled._SOURCES, copy)
+    directory = compiled.cache_directory()
+    monkeypatch.setattr(compiled, "_SOURCES", copy)
+    assert compiled.cache_directory() == directory
+    assert not compiled.is_complete()

@@ -1,5 +1,8 @@
 """Leader election and the writing of the configuration, against a real ZooKeeper."""
 
+import subprocess
+import sys
+import time
 import uuid
 from collections.abc import AsyncIterator
 
@@ -154,3 +157,56 @@ async def test_a_configuration_that_cannot_be_read_is_not_taken_for_none(
     client.close()
     with pytest.raises(CorruptConfiguration, match=f"/braid/{cluster}/configuration"):
         await leader.read_configuration()
+
+
+KILLED = """
+import asyncio, sys
+from braid.coordination import Coordination, Elected
+
+async def lead():
+    def on_event(event):
+        if event == Elected():
+            print("leads", flush=True)
+
+    coordination = Coordination(sys.argv[1], sys.argv[2], 30.0, on_event)
+    await coordination.start()
+    await coordination.lead()
+    await asyncio.Event().wait()
+
+asyncio.run(lead())
+"""
+
+
+async def test_a_leader_that_was_killed_on_this_host_is_not_waited_for(
+    pair: tuple[Candidate, Candidate], zookeeper: ZooKeeperServer, cluster: str
+) -> None:
+    """Its session lives on for half a minute, and its candidacy with it."""
+    command = [sys.executable, "-c", KILLED, zookeeper.hosts, cluster]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as leader:  # noqa: ASYNC220
+        assert leader.stdout is not None
+        assert leader.stdout.readline() == b"leads\n"
+        await pair[0].coordination.lead()
+        await until(lambda: pair[0].coordination._election._candidate is not None)
+        assert pair[0].story() == []  # it is alive
+        leader.kill()
+        leader.wait()
+    killed_s = time.monotonic()
+    await pair[1].coordination.lead()  # as the launcher starts another one
+    await until(lambda: pair[0].story() == [Elected()])
+    assert time.monotonic() - killed_s < 10
+    assert pair[1].story() == []
+
+
+async def test_a_candidacy_that_cannot_be_read_is_left_alone(
+    pair: tuple[Candidate, Candidate], zookeeper: ZooKeeperServer, cluster: str
+) -> None:
+    client = KazooClient(zookeeper.hosts)
+    client.start()
+    path = client.create(f"{Paths(cluster).coordinators}/somebody-", b"?", ephemeral=True, sequence=True, makepath=True)
+    await pair[0].coordination.lead()
+    await until(lambda: pair[0].coordination._election._candidate is not None)
+    assert pair[0].story() == []
+    assert client.exists(path)
+    client.stop()
+    client.close()
+    await until(lambda: pair[0].story() == [Elected()])

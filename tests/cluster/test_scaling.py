@@ -1,0 +1,106 @@
+"""Real processes while the cluster is scaled under traffic: nothing is lost, nothing comes twice or out of order."""
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.local_cluster import LocalCluster, local_cluster
+from tests.cluster.scaled_cluster import ScaledCluster, scaled, until
+from tests.cluster.traffic import Traffic
+
+pytestmark = pytest.mark.timeout(180)
+
+PAUSE_S = 0.03  # between the batches of each publisher
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory, quick: bool) -> Iterator[LocalCluster]:
+    connpoints = 1 if quick else 2
+    with local_cluster(tmp_path_factory.mktemp("cluster"), f"connpoint={connpoints}") as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(local: LocalCluster) -> Iterator[ScaledCluster]:
+    with scaled(local) as running:
+        yield running
+
+
+@pytest.fixture
+async def traffic(cluster: ScaledCluster) -> AsyncIterator[Traffic]:
+    """Flows during the whole test, and for a moment afterwards; then everything sent is looked for."""
+    traffic = Traffic(publishers=4, subscribers=8, newcomers=2, name=uuid.uuid4().hex[:4])
+    api = cluster.local.api
+    async with traffic.flowing(api, api, PAUSE_S):
+        await _some_more(traffic)
+        yield traffic
+        await cluster.ready()
+        await _some_more(traffic)
+    traffic.check()
+
+
+async def _some_more(traffic: Traffic) -> None:
+    publications, subscriptions = traffic.acknowledged, traffic.subscribed
+    await until(lambda: traffic.acknowledged > publications + 200 and traffic.subscribed > subscriptions + 10)
+
+
+async def test_matchers_become_more_and_fewer(cluster: ScaledCluster, traffic: Traffic, quick: bool) -> None:
+    for number in (2, 1) if quick else (3, 2, 1):
+        ended = await cluster.scale(layer="matcher", to=number)
+        assert (ended["state"], ended["reason"]) == ("done", "")
+        assert len(cluster.configuration().matchers) == number
+        await _some_more(traffic)
+        assert ended["moved"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["exitpoint", "accesspoint"])
+async def test_other_layers_become_more_and_fewer(cluster: ScaledCluster, traffic: Traffic, layer: Any) -> None:
+    for number in (2, 1):
+        ended = await cluster.scale(layer=layer, to=number)
+        assert (ended["state"], ended["reason"]) == ("done", "")
+        assert len(cluster.configuration().of_layer(layer)) == number
+        await _some_more(traffic)
+
+
+@pytest.mark.slow
+async def test_two_layers_in_one_scaling_and_a_second_one_meanwhile(cluster: ScaledCluster, traffic: Traffic) -> None:
+    id = await cluster.ask(layers={"matcher": 2, "exitpoint": 2})
+    refused = await cluster.call("/v1/cluster/scale", {"layer": "accesspoint", "to": 2})
+    assert (refused["status"], refused["scaling"]) == (409, id)
+    await until(lambda: cluster.ended(id))
+    configuration = cluster.configuration()
+    assert (len(configuration.matchers), len(configuration.exitpoints)) == (2, 2)
+    await _some_more(traffic)
+    ended = await cluster.scale(layers={"matcher": 1, "exitpoint": 1})
+    assert ended["state"] == "done"
+
+
+@pytest.mark.slow
+async def test_a_matcher_is_replaced(cluster: ScaledCluster, traffic: Traffic) -> None:
+    before = cluster.configuration().matchers
+    ended = await cluster.scale(replace=list(before))
+    assert ended["state"] == "done"
+    after = cluster.configuration().matchers
+    assert len(after) == len(before)
+    assert not set(before) & set(after)
+
+
+@pytest.mark.slow
+async def test_a_start_after_a_scaling_finds_all_subscriptions(tmp_path: Path) -> None:
+    wanted = {f"value = {number}" for number in range(200)}
+    with local_cluster(tmp_path) as local, scaled(local) as cluster:
+        for filter in sorted(wanted):
+            await cluster.call("/v1/subscriptions", {"filter": filter, "subscriber": "dashboard"})
+        await cluster.scale(layer="matcher", to=3)
+        await cluster.scale(layer="matcher", to=2)
+        await cluster.ready()
+        matchers = cluster.configuration().matchers
+    with local_cluster(tmp_path) as local, scaled(local) as cluster:
+        assert cluster.configuration().matchers == matchers
+        found = await cluster.call("/v1/subscriptions?subscriber=dashboard&limit=1000")
+        assert {each["filter"] for each in found["subscriptions"]} == wanted
+        assert len(found["subscriptions"]) == len(wanted)
