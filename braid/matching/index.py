@@ -19,6 +19,7 @@ from braid.matching.engine.hashing import SECRET_WORDS, new_secret
 from braid.matching.engine.memory import COUNTS, MATCHED, SUBSCRIPTIONS, SUBSCRIPTIONS_MAX, Memory
 from braid.matching.engine.programs import CHECKED, ZONED
 from braid.matching.explanation import Explanation
+from braid.matching.handing_out import cut, ids_of_each
 from braid.matching.matches import Matches
 from braid.matching.meaning import read_publication
 from braid.matching.pair_explanation import explain_pair
@@ -112,25 +113,23 @@ class MatchIndex:
     def match(self, contents: Sequence[bytes], now_s: float, *, remember: bool = True) -> Matches:
         """Which subscriptions each content matches. Without `remember` it is as if they had never been published."""
         several = len(self._home_names) > 1
-        ends: list[int] = []
-        ids: list[str] = []
-        homes: list[str] = []
+        ids: list[list[str]] = []
+        homes: list[list[str]] = []
         unreadable = 0
         self._counts[counts.IDS] = self._records.ids.ctypes.data
         now = format_instant(now_s).encode()
         for chunk in chunks(contents):
-            chunk_ends, numbers, bad = self._search.search(chunk, now_s, now, remember)
-            ends += (chunk_ends + len(ids)).tolist()
-            ids += self._records.ids.take(numbers).tolist()
+            ends, numbers, bad = self._search.search(chunk, now_s, now, remember)
+            ids += ids_of_each(self._memory, self._records.ids, ends, numbers)
             unreadable += bad
             if several:
                 words = self._memory.view(SUBSCRIPTIONS, len(self._records.ids) * programs.SUBSCRIPTION)
                 of_each = (words[numbers * programs.SUBSCRIPTION + programs.HOME] & programs.HOME_MASK).tolist()
-                homes += [self._home_names[home] for home in of_each]
+                homes += cut([self._home_names[home] for home in of_each], ends.tolist())
         if self._counts[counts.HOT]:
             self._changes.adapt()
         only = self._home_names[0] if self._home_names else ""
-        return Matches(list(contents), ends, ids, homes if several else only, unreadable)
+        return Matches(list(contents), ids, homes if several else only, unreadable)
 
     def explain(self, content: bytes, now_s: float, id: str = "") -> Explained | None:
         """Which subscriptions the content would match, and of the one with the id, if it is here, why or why not.

@@ -4,7 +4,7 @@ import pytest
 
 from braid.filters import FilterError, Value
 from braid.instants import format_instant
-from braid.matching import previous
+from braid.matching import handing_out, previous
 from braid.matching.index import MatchIndex
 from braid.subscription import SubscriptionRecord
 from tests.core.matching_cases import NOW_S, content, index_of, matched, record, remove_everything
@@ -98,6 +98,20 @@ def test_matches_of_several_homes() -> None:
         "connpoint-2": [(0, third, published[0]), (2, ["b", *third], published[2])],
     }
     assert len(matches) == 19
+
+
+def test_ids_taken_in_parts_are_those_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a large index: publications without matches, with a few, and with more than a part holds."""
+    index = index_of(record(f"s-{number}", f"a >= {number}", home=f"connpoint-{number % 2}") for number in range(20))
+    published = [content({"a": value}) for value in (-1, 0, 2, -1, 19, 0, 0, 3, -1, 5, -1)]
+    matches = index.match(published, NOW_S)
+    assert [len(ids) for ids in matches.ids()] == [0, 1, 3, 0, 20, 1, 1, 4, 0, 6, 0]
+    monkeypatch.setattr(handing_out, "_LARGE_FROM", 0)
+    for at_once in (1, 2, 4, 7, 35):
+        monkeypatch.setattr(handing_out, "_TAKEN_AT_ONCE", at_once)
+        in_parts = index.match(published, NOW_S)
+        assert in_parts.ids() == matches.ids()
+        assert in_parts.by_home(2, 8) == matches.by_home(2, 8)
 
 
 def test_matches_stay_true_when_subscriptions_change_later() -> None:

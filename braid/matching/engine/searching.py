@@ -29,6 +29,7 @@ from braid.matching.engine.memory import (
     integers,
 )
 from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST
+from braid.matching.engine.programs import MEMBERS
 from braid.matching.engine.reading import (
     CARRIED_END,
     EVENT,
@@ -48,6 +49,7 @@ from braid.matching.engine.verifying import accepts
 HOT_FROM = 1 << 14  # programs verified in vain under one anchor before better places are looked for
 _MATCHED_AT_ONCE = 1 << 22
 _AHEAD = 8  # programs that are fetched while others are verified
+_EVENTS_AHEAD = 4  # publications whose programs are looked at to fetch what they lead to
 _FETCHED_MAX = 4096  # ids that the nearer caches have room for
 
 
@@ -108,6 +110,8 @@ def search(t: Any, first: int, count: int, extra_ends: Any, extra_keys: Any, now
     for event in range(first, count):
         at = event * EVENT
         begin = events[at - EVENT + CARRIED_END] if event > 0 else 0
+        if event + _EVENTS_AHEAD < count:
+            _fetch_members(t, event + _EVENTS_AHEAD)
         if events[at + STATUS] == GOOD:
             counts[EVENTS_SEEN] += counted
             counts[STAMP] += 1
@@ -129,12 +133,34 @@ def search(t: Any, first: int, count: int, extra_ends: Any, extra_keys: Any, now
     return count
 
 
+@small_kernel
+def _fetch_members(t: Any, event: int) -> None:
+    """Of the programs that were fetched when the keys were found."""
+    events, carried = integers(t, EVENTS), integers(t, CARRIED)
+    keys, words = integers(t, KEYS), integers(t, WORDS)
+    for i in range(events[(event - 1) * EVENT + CARRIED_END], events[event * EVENT + CARRIED_END]):
+        listed = keys[carried[i] * key.RECORD + key.LIST]
+        if listed < 0:
+            members = words[MEMBERS - listed]
+            if members < 0:
+                prefetch(t[WORDS] - 8 * members)
+                prefetch(t[WORDS] - 8 * members + 64)
+
+
 @kernel
 def _fetch_ids(t: Any, matched: int) -> None:
     """Python takes the ids next; among a million of them, most would be waited for."""
     found, ids = integers(t, MATCHED), integers_at(integers(t, COUNTS)[IDS])
     for i in range(min(matched, _FETCHED_MAX)):
         prefetch(ids[found[i]])
+
+
+@entry
+def fetch_ids(t: Any, numbers: Any, first: int, last: int) -> None:
+    """The same for the part of these numbers that Python takes next."""
+    ids = integers_at(integers(t, COUNTS)[IDS])
+    for i in range(first, last):
+        prefetch(ids[numbers[i]])
 
 
 @small_kernel
