@@ -132,10 +132,10 @@ def test_changes_between_two_pages() -> None:
     core.on_unsubscribe("accesspoint-1", Unsubscribe(1, 4, "connpoint-1", "s-4"))
     subscribe(core, record("s-35"))
     assert [known.id for known in find(core, after=first.cursor).records] == ["s-3", "s-35", "s-5", "s-6"]
-    core.on_tick(NOW)
+    core.on_second(NOW)
     subscribe(core, record("s-9", until_s=NOW + 1))
     assert find(core, after="s-6").records == [record("s-9", until_s=NOW + 1)]
-    core.on_tick(NOW + 2)
+    core.on_second(NOW + 2)
     assert find(core, after="s-6").records == []
 
 

@@ -86,9 +86,9 @@ def test_a_subscription_that_another_connection_point_ended_is_gone_from_its_hom
 def test_without_a_configuration_nothing_expires() -> None:
     core = MatcherCore("matcher-1", lambda: 0)
     core.on_recovered([record("s-1", until_s=NOW)])
-    assert core.on_tick(NOW) == []
+    assert core.on_second(NOW) == []
     core.on_configuration(CONFIGURATION)
-    assert len(core.on_tick(NOW)) == 2
+    assert len(core.on_second(NOW)) == 2
 
 
 def test_changes_of_another_epoch_change_nothing() -> None:
@@ -102,12 +102,12 @@ def test_changes_of_another_epoch_change_nothing() -> None:
 
 def test_a_tick_erases_what_is_over() -> None:
     core = matcher(record("s-1", until_s=NOW), record("s-2", until_s=NOW + 0.1), record("s-3"))
-    assert core.on_tick(NOW - 0.1) == []
-    assert core.on_tick(NOW) == [
+    assert core.on_second(NOW - 0.1) == []
+    assert core.on_second(NOW) == [
         Erase(["s-1"], None),
         Send("accesspoint-1", [SubscriptionGone(1, "connpoint-1", "s-1")]),
     ]
-    assert core.on_tick(NOW) == []
+    assert core.on_second(NOW) == []
     assert sorted(known.id for known in core.index) == ["s-2", "s-3"]
 
 
@@ -117,15 +117,18 @@ def test_only_the_latest_end_counts() -> None:
     subscribe(core, record("s-2"))
     core.on_unsubscribe("accesspoint-1", Unsubscribe(1, 4, "connpoint-1", "s-3"))
     subscribe(core, record("s-3", until_s=NOW + 1))
-    assert core.on_tick(NOW) == []
-    assert [id for effect in core.on_tick(NOW + 9) if isinstance(effect, Erase) for id in effect.ids] == ["s-3", "s-1"]
+    assert core.on_second(NOW) == []
+    assert [id for effect in core.on_second(NOW + 9) if isinstance(effect, Erase) for id in effect.ids] == [
+        "s-3",
+        "s-1",
+    ]
     assert [known.id for known in core.index] == ["s-2"]
 
 
 def test_many_that_end_at_once_end_a_part_at_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core_module, "_ENDS_AT_ONCE", 2)
     core = matcher(*[record(f"s-{n}", until_s=NOW + n) for n in range(5)])
-    assert [len(core.on_tick(NOW + 9)) for _ in range(4)] == [4, 4, 2, 0]
+    assert [len(core.on_second(NOW + 9)) for _ in range(4)] == [4, 4, 2, 0]
 
 
 def test_an_end_that_is_moved_again_and_again_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
