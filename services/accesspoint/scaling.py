@@ -58,7 +58,11 @@ class Buffers(msgspec.Struct):
     held_since_s: float | None = None
     kept_back_s_max: float = 0.0
     held_s_max: float = 0.0
-    dropped: int = 0  # beyond the bounds; connection points send and ask again
+    dropped: int = 0  # beyond the bounds, since start; connection points send and ask again
+
+    def begin(self) -> None:
+        """Another scaling: how long something waits is told of each by itself."""
+        self.kept_back_s_max = self.held_s_max = 0.0
 
     def keep_back(self, call: Call, now_s: float) -> None:
         key = call.connpoint, call.ref  # asked again it is the same call
@@ -151,11 +155,13 @@ class AccessPointScaling:
         configuration = self._enter(event)
         self._on_in_force(configuration.in_force())
         self.state = State.BUFFERING
-        self.buffers = Buffers()
+        self.buffers.begin()
         start = StartScale(_target_epoch(configuration))
         return [Send(matcher, [start]) for matcher in configuration.union("matcher")]
 
     def on_changing(self, event: Changing, now_s: float) -> Effects:
+        if self.state is State.SERVING:
+            self.buffers.begin()
         configuration = self._enter(event)
         cuts: list[Send] = [self._cut(configuration, matcher) for matcher in configuration.union("matcher")]
         self._on_in_force(configuration.in_force())
