@@ -224,6 +224,9 @@ class MatcherCore:
         self._foreign_expected = True
         return [ExpectForeign(True)]
 
+    def on_refused(self, subscriptions: int) -> None:
+        self.refused += subscriptions
+
     # Details
 
     def _hidden(self, epoch: int) -> Hidden:

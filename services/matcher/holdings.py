@@ -45,14 +45,14 @@ class Holdings:
         return before
 
     def put_arrived(self, records: list[SubscriptionRecord]) -> None:
-        """Counts in the new epoch only. Raises `IndexFullError`, `ValueError`."""
+        """Counts in the new epoch only. Raises `IndexFullError`, `ValueError`; then some of them may be there."""
         for record in records:
             self._throw_out(record.id)
+        self.shares.arrived.update(record.id for record in records)
+        self._sorted_ids = None
         self.index.add_many(records)
         for record in records:
             self._endings.note(record)
-        self.shares.arrived.update(record.id for record in records)
-        self._sorted_ids = None
 
     def remove(self, id: str, hidden: Hidden) -> SubscriptionRecord | None:
         """None also when it does not count."""

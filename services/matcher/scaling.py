@@ -20,6 +20,7 @@ import msgspec
 import structlog
 
 from braid.machine import Machine, Transition, in_each
+from braid.matching.index import IndexFullError
 from braid.messages import AddMatcherState, ChangeMatcherOnExitPoint, MatcherStateStored, Send
 from braid.phases import Changing, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
 from braid.scaling import ReportStep, Step
@@ -80,6 +81,9 @@ class Core(Protocol):
 
     def on_settled(self, selector: BroadcastSelector) -> Effects:
         """One epoch is left."""
+
+    def on_refused(self, subscriptions: int) -> None:
+        """So many of another matcher did not find room."""
 
 
 class MatcherScaling:
@@ -179,7 +183,13 @@ class MatcherScaling:
         if self.state not in (State.STARTING, State.SENDING):
             # Sent again although it is here; behind the cut it may be older than what we have.
             return [Send(matcher, [MatcherStateStored(message.epoch, message.chunk)])]
-        self._holdings.put_arrived(message.records)
+        try:
+            self._holdings.put_arrived(message.records)
+        except (IndexFullError, ValueError) as error:
+            # Never acknowledged: the scaling is given up when its time is over.
+            log.error("a chunk of another matcher cannot be kept", matcher=matcher, reason=str(error))
+            self._core.on_refused(len(message.records))
+            return []
         return [StoreState(message.records, matcher, message.epoch, message.chunk, message.last)]
 
     def on_state_stored(self, stored: StoreState) -> Effects:
