@@ -44,9 +44,10 @@ def phase_events(name: str, layer: Layer, known: Change | None, configuration: C
     """`known` is the change that the slice took notice of last. One that it has no part in is none for it."""
     events: list[PhaseEvent] = []
     change = configuration.change if name in configuration.union(layer) else None
-    is_new = change is not None and (known is None or known.id != change.id)
-    if change is None or (is_new and change.phase == "moving"):
-        # Behind the point of no return, what was in force before is of no interest to whoever begins here.
+    is_over = known is not None and (change is None or change.id != known.id)  # perhaps its end was never seen
+    begins = known is None and (change is None or change.phase == "moving")
+    if is_over or begins:
+        # Behind the point of no return, what was in force before is of no interest to whoever begins there.
         settled: Configuration = msgspec.structs.replace(configuration, change=None)
         events.append(Settled(settled))
     if change is not None:

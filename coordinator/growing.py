@@ -6,7 +6,7 @@ from functools import partial
 
 from braid.coordination_events import CoordinationUnavailable, CorruptConfiguration
 from braid.scaling import ScalingRecord
-from braid.topology import Configuration
+from braid.topology import CONFIGURED_LAYERS, Configuration
 from coordinator.data_directory import DataDirectory
 from coordinator.following import Following
 from coordinator.processes import Command
@@ -18,9 +18,18 @@ LEAVE_PATIENCE_S = 30.0  # nobody waits for a slice that was left out, so it may
 RETRY_S = 1.0
 
 
-def wanted(scaling: ScalingRecord | None, running: Iterable[str]) -> list[str]:
-    """The slices that the scaling waits for, and that do not run yet."""
-    return [name for name in scaling.wants if name not in running and layer_of(name)] if scaling is not None else []
+def wanted(
+    configuration: Configuration | None, scaling: ScalingRecord | None, running: Iterable[str], stopped: Iterable[str]
+) -> list[str]:
+    """The slices that the scaling waits for and that do not run yet.
+
+    And those that were being stopped here when a scaling took them in: they take part without running.
+    """
+    names = list(scaling.wants) if scaling is not None else []
+    if configuration is not None:
+        taking_part = {name for layer in CONFIGURED_LAYERS for name in configuration.union(layer)}
+        names += [name for name in stopped if name in taking_part]
+    return [name for name in dict.fromkeys(names) if name not in running and layer_of(name)]
 
 
 def left_out(configuration: Configuration | None, scaling: ScalingRecord | None, running: Iterable[str]) -> list[str]:
@@ -54,6 +63,7 @@ class Growing:
         self._screen = screen
         self._command_of = command_of
         self._leaving: set[str] = set()
+        self._stopped: dict[str, None] = {}  # what was started here and let go, in order
         self._scaling_id = ""
         self.changed = asyncio.Event()
         self.changed.set()
@@ -76,14 +86,13 @@ class Growing:
 
     async def _start_wanted(self) -> None:
         scaling = self._following.scaling
-        if scaling is None:
-            return
-        if scaling.id != self._scaling_id:  # another attempt, perhaps after the reason was found in the log
+        if scaling is not None and scaling.id != self._scaling_id:
+            # Another attempt, perhaps after the reason was found in the log.
             self._scaling_id = scaling.id
             self._supervisor.given_up.clear()
-        for name in wanted(scaling, self._supervisor.names()):
+        for name in wanted(self._following.configuration, scaling, self._supervisor.names(), self._stopped):
             if name not in self._supervisor.given_up:
-                self._screen.note(f"starting {name} for {scaling.id}")
+                self._screen.note(f"starting {name}" + (f" for {scaling.id}" if scaling is not None else ""))
                 await self._supervisor.add(self._command_of(name))
 
     async def _stop_left_out(self) -> None:
@@ -99,6 +108,7 @@ class Growing:
         for name in self._left_out(configuration):
             self._screen.note(f"stopping {name}, which is not part of the cluster any more")
             self._leaving.add(name)
+            self._stopped[name] = None
             self._supervisor.let_go(name, LEAVE_PATIENCE_S).add_done_callback(partial(self._on_left, name))
 
     def _left_out(self, configuration: Configuration | None) -> list[str]:

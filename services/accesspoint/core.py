@@ -110,8 +110,9 @@ class AccessPointCore:
 
     # What the scaling asks for
 
-    def _on_in_force(self, configuration: Configuration) -> None:
-        self._selector = BroadcastSelector(configuration)
+    def _on_in_force(self, configuration: Configuration | None) -> None:
+        """None: this access point has no part in the cluster, and forwards nothing."""
+        self._selector = None if configuration is None else BroadcastSelector(configuration)
 
     def _release(self, now_s: float) -> list[Send]:
         """In the order of arrival, under the epoch that is in force now."""

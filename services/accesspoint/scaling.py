@@ -38,6 +38,7 @@ from braid.scaling import ReportStep
 from braid.topology import Change, Configuration
 
 KEPT_BACK_MAX = 200_000  # calls; beyond it they are dropped, and their connection points ask again
+ASKED_AGAIN_S_MAX = 4.0  # connection points ask again each second while somebody waits for the answer
 HELD_S_MAX = 3.0
 HELD_BYTES_MAX = 64 * 1024 * 1024  # beyond it batches are dropped, and their connection points send them again
 
@@ -62,14 +63,19 @@ class HeldTooLong(msgspec.Struct, frozen=True):
 class Buffers(msgspec.Struct):
     """What waits, and since when; told to whoever watches the scaling."""
 
-    kept_back: dict[tuple[str, int], Call] = msgspec.field(default_factory=dict)  # by connection point and ref
+    # By connection point and ref, and when it was asked last.
+    kept_back: dict[tuple[str, int], tuple[Call, float]] = msgspec.field(default_factory=dict)
     held: list[tuple[Publications, int]] = msgspec.field(default_factory=list)  # with their arrival in nanoseconds
     held_bytes: int = 0
     kept_back_since_s: float | None = None
     held_since_s: float | None = None
     kept_back_s_max: float = 0.0
     held_s_max: float = 0.0
-    dropped: int = 0  # beyond the bounds; connection points send and ask again
+    dropped: int = 0  # beyond the bounds, since start; connection points send and ask again
+
+    def begin(self) -> None:
+        """Another scaling: how long something waits is told of each by itself."""
+        self.kept_back_s_max = self.held_s_max = 0.0
 
     def keep_back(self, call: Call, now_s: float) -> None:
         key = call.connpoint, call.ref  # asked again it is the same call
@@ -78,7 +84,7 @@ class Buffers(msgspec.Struct):
             return
         if self.kept_back_since_s is None:
             self.kept_back_since_s = now_s
-        self.kept_back[key] = call
+        self.kept_back[key] = call, now_s
 
     def hold(self, batch: list[Publications], now_s: float, arrived_ns: int) -> None:
         for message in batch:
@@ -92,7 +98,9 @@ class Buffers(msgspec.Struct):
             self.held_bytes += size
 
     def take_kept_back(self, now_s: float) -> list[Call]:
-        calls, self.kept_back = list(self.kept_back.values()), {}
+        """In the order of arrival. A call that is not repeated any more has nobody who waits for its answer."""
+        calls = [call for call, asked_s in self.kept_back.values() if now_s - asked_s <= ASKED_AGAIN_S_MAX]
+        self.kept_back = {}
         if self.kept_back_since_s is not None:
             self.kept_back_s_max = max(self.kept_back_s_max, now_s - self.kept_back_since_s)
             self.kept_back_since_s = None
@@ -112,7 +120,7 @@ class AccessPointScaling:
     def __init__(
         self,
         name: str,
-        on_in_force: Callable[[Configuration], None],
+        on_in_force: Callable[[Configuration | None], None],
         release: Callable[[float], list[Send]],
         flush: Callable[[float], list[Send]],
     ) -> None:
@@ -159,8 +167,9 @@ class AccessPointScaling:
 
     def on_settled(self, event: Settled, now_s: float) -> Effects:
         """Also the way back: what was kept back goes to the old matchers."""
-        self._configuration = event.configuration
-        self._on_in_force(event.configuration)
+        configuration = self._configuration = event.configuration
+        # One that is left out must not go on under what it knows: nobody would wait for it at the next cut.
+        self._on_in_force(configuration if self._name in configuration.accesspoints else None)
         self.state = State.SERVING
         return [*self._release(now_s), *self._flush(now_s)]
 
@@ -168,11 +177,13 @@ class AccessPointScaling:
         configuration = self._enter(event)
         self._on_in_force(configuration.in_force())
         self.state = State.BUFFERING
-        self.buffers = Buffers()
+        self.buffers.begin()
         start = StartScale(_target_epoch(configuration))
         return [Send(matcher, [start]) for matcher in configuration.union("matcher")]
 
     def on_changing(self, event: Changing, now_s: float) -> Effects:
+        if self.state is State.SERVING:
+            self.buffers.begin()
         configuration = self._enter(event)
         cuts: list[Send] = [self._cut(configuration, matcher) for matcher in configuration.union("matcher")]
         self._on_in_force(configuration.in_force())

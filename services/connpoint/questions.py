@@ -4,6 +4,7 @@ Matchers answer the same question the same way, so repeating one does no harm.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,8 @@ class Questions:
         self._perform = perform
         self._selector: BroadcastSelector | None = None
         self._open: dict[int, _Question] = {}
-        self._last_ref = 0
+        # An answer to a question of the process before this one must not be taken for one of ours.
+        self._last_ref = time.time_ns() // 1000
 
     def on_configuration(self, configuration: Configuration) -> None:
         self._selector = BroadcastSelector(configuration.in_force())

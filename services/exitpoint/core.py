@@ -69,15 +69,19 @@ class ExitPointCore:
 
     def on_partials(self, batch: list[Partial], now_s: float, arrived_ns: int) -> list[Send]:
         for partial in batch:
-            origin = self._origins.get(partial.origin)
-            if origin is None:
-                origin = self._origins[partial.origin] = Origin(partial.origin)
-            origin.heard_s = now_s
+            origin = self._origin(partial.origin, now_s)
             if partial.watermark > origin.done.watermark:
                 self._advance(origin, partial.watermark)
             self.scaling.check(partial)
             self._on_partial(origin, partial, now_s, arrived_ns)
         return self._effects()
+
+    def _origin(self, name: str, now_s: float) -> Origin:
+        origin = self._origins.get(name)
+        if origin is None:
+            origin = self._origins[name] = Origin(name)
+        origin.heard_s = now_s
+        return origin
 
     def _on_partial(self, origin: Origin, partial: Partial, now_s: float, arrived_ns: int) -> None:
         sequence = partial.sequence
@@ -128,12 +132,10 @@ class ExitPointCore:
                         self._finish(origin, sequence, gather)
         return self._effects()
 
-    def on_confirmed_elsewhere(self, batch: list[ConfirmedElsewhere]) -> list[Send]:
+    def on_confirmed_elsewhere(self, batch: list[ConfirmedElsewhere], now_s: float) -> list[Send]:
         """Its publisher came here from another exit point, which is done with these."""
         for message in batch:
-            origin = self._origins.get(message.origin)
-            if origin is None:
-                continue  # nothing of it waits here
+            origin = self._origin(message.origin, now_s)  # what waits for these may come behind them
             for done in message.sequences:
                 origin.done.add(done)
                 gather = origin.gathers.get(done)

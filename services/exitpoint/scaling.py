@@ -47,6 +47,7 @@ class ExitPointScaling:
         self._configuration: Configuration | None = None
         self._matchers: dict[int, int] = {}  # by epoch: how many answer each request
         self._cuts: dict[int, set[Pair]] = {}  # by new epoch
+        self._complained_of: set[int] = set()
         self._reported: set[tuple[str, Step]] = set()
 
     def on_configuration(self, configuration: Configuration) -> Effects:
@@ -71,6 +72,9 @@ class ExitPointScaling:
         if known == partial.partials or not self._matchers or partial.epoch < min(self._matchers):
             return
         self.violations += 1
+        if partial.epoch in self._complained_of:
+            return  # counted; once is loud enough
+        self._complained_of = {partial.epoch}
         log.error(
             "a partial that the cut does not allow",
             matcher=partial.matcher,

@@ -44,7 +44,7 @@ class ExitPoint(ProbedSlice):
         elif kind is messages.Received:
             self.perform(self._core.on_received(peer.name, run))
         elif kind is messages.ConfirmedElsewhere:
-            self.perform(self._core.on_confirmed_elsewhere(run))
+            self.perform(self._core.on_confirmed_elsewhere(run, time.time()))
         elif kind is messages.ChangeMatcherOnExitPoint:
             for message in run:
                 self.perform(self._core.scaling.on_change_matcher_on_exit_point(peer.name, message))

@@ -30,7 +30,7 @@ from braid.messages import (
 from braid.selector import BroadcastSelector
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
-from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Store
+from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Store, WhenWritten
 from services.matcher.holdings import Hidden, Holdings
 from services.matcher.scaling import MatcherScaling
 
@@ -46,6 +46,7 @@ class MatcherCore:
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._holdings = Holdings()
         self._foreign_expected = False
+        self._erasing = 0  # how often what was erased is not known to be erased on disk
         self._recovered = False  # what the store held has not been held against a configuration yet
         self._answers: list[Answer] = []  # until every access point has passed the cut
         self._requests: list[tuple[MatchRequest, int]] = []  # the same
@@ -72,10 +73,22 @@ class MatcherCore:
             effects.append(Erase(self._holdings.remove_refuse(_REFUSE_AT_ONCE), None))
             if self._holdings.shares.refuse_left:
                 return [*effects, Continue()]
+            self._erasing += 1
+            effects.append(WhenWritten())
         if self._foreign_expected and self.scaling.change is None:
             self._foreign_expected = False
             effects.append(ExpectForeign(False))
         return effects
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing that belongs to others is in the index, or was and is still on disk."""
+        return not self._holdings.shares.refuse_left and not self._erasing
+
+    def on_all_written(self) -> Effects:
+        """The answer to `WhenWritten`."""
+        self._erasing -= 1
+        return self.scaling.on_clean()
 
     # Publications
 
@@ -157,7 +170,7 @@ class MatcherCore:
 
     def on_written(self, answer: Answer) -> list[Send]:
         """What it answers is on disk. Behind the cut, answers wait until no publication can pass before it."""
-        if self.scaling.must_wait_for_cut(answer.message.epoch):
+        if self.scaling.must_hold_answer(answer.message.epoch):
             self._answers.append(answer)
             return []
         return [Send(answer.accesspoint, [answer.message])]
@@ -205,16 +218,19 @@ class MatcherCore:
         if not accesspoint:
             return []
         effects: Effects = []
-        for record in self._holdings.passed(now_s, _ENDS_AT_ONCE):
-            self._holdings.shares.discard(record.id)
-            effects += [Erase([record.id], None), Send(accesspoint, [_gone(record, epoch)])]
+        for record, counted in self._holdings.passed(now_s, _ENDS_AT_ONCE, self._hidden(epoch)):
+            effects.append(Erase([record.id], None))
+            if counted:  # else its home is told by the matcher where it counts, which may know another end
+                effects.append(Send(accesspoint, [_gone(record, epoch)]))
         return effects
 
     # What the scaling asks for
 
-    def on_cut(self) -> Effects:
-        """Every access point has passed it: what waited for that goes on."""
-        answers, self._answers = self._answers, []
+    def on_cut(self, *, all_passed: bool) -> Effects:
+        """What waited for it goes on; answers only when no access point can speak of the old epoch any more."""
+        answers: list[Answer] = []
+        if all_passed:
+            answers, self._answers = self._answers, []
         requests, self._requests = self._requests, []
         effects: Effects = [Send(answer.accesspoint, [answer.message]) for answer in answers]
         return effects + self._answer_kept(requests)
@@ -237,6 +253,9 @@ class MatcherCore:
     def on_begun(self) -> Effects:
         self._foreign_expected = True
         return [ExpectForeign(True)]
+
+    def on_refused(self, subscriptions: int) -> None:
+        self.refused += subscriptions
 
     # Details
 

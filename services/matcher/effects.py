@@ -49,9 +49,13 @@ class ExpectForeign(msgspec.Struct, frozen=True):
     expected: bool
 
 
+class WhenWritten(msgspec.Struct, frozen=True):
+    """`MatcherCore.on_all_written` is to be called when everything before it is on disk."""
+
+
 class Continue(msgspec.Struct, frozen=True):
     """`MatcherCore.on_continue` is to be called when other messages had their turn."""
 
 
-Effect = Send | Store | Erase | StoreState | ExpectForeign | Continue | ReportStep
+Effect = Send | Store | Erase | StoreState | ExpectForeign | WhenWritten | Continue | ReportStep
 Effects = list[Any]  # of Effect; lists of one kind are joined all the time

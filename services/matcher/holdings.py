@@ -45,18 +45,18 @@ class Holdings:
         return before
 
     def put_arrived(self, records: list[SubscriptionRecord]) -> None:
-        """Counts in the new epoch only. Raises `IndexFullError`, `ValueError`."""
+        """Counts in the new epoch only. Raises `IndexFullError`, `ValueError`; then some of them may be there."""
         for record in records:
             self._throw_out(record.id)
         ids = [record.id for record in records]
         new = [id for id in ids if id not in self.index]
-        self.index.add_many(records)
-        for record in records:
-            self._endings.note(record)
         self.shares.arrived.update(ids)
         if self._sorted_ids is not None:
             self._sorted_ids += new
             self._sorted_ids.sort()  # nearly sorted, so it costs one look at each
+        self.index.add_many(records)
+        for record in records:
+            self._endings.note(record)
 
     def remove(self, id: str, hidden: Hidden) -> SubscriptionRecord | None:
         """None also when it does not count."""
@@ -64,21 +64,34 @@ class Holdings:
             return None
         return self._remove(id)
 
-    def passed(self, now_s: float, most: int) -> list[SubscriptionRecord]:
-        """Removes those whose window has passed, some of them at a time."""
-        removed = [self._remove(id) for id in islice(self._endings.passed(now_s), most)]
-        return [record for record in removed if record is not None]
+    def passed(self, now_s: float, most: int, hidden: Hidden) -> list[tuple[SubscriptionRecord, bool]]:
+        """Removes those whose window has passed, some of them at a time; and whether each of them counted."""
+        removed: list[tuple[SubscriptionRecord, bool]] = []
+        for id in islice(self._endings.passed(now_s), most):
+            counted = not _is_hidden(id, hidden)
+            record = self._remove(id)
+            self.shares.discard(id)
+            if record is not None:
+                removed.append((record, counted))
+        return removed
 
     def remove_refuse(self, most: int) -> list[str]:
         ids = self.shares.some_refuse(most)
+        if self._sorted_ids is not None:
+            gone = set(ids)
+            self._sorted_ids = [id for id in self._sorted_ids if id not in gone]  # one look for all of them
         for id in ids:
-            self._remove(id)
+            self.index.remove(id)
+            self._endings.forget(id)
             self.shares.discard(id)
         return ids
 
     def throw_out_foreign(self, name: str, selector: BroadcastSelector) -> None:
         """What the selector gives to others does not count any more."""
         self.shares.throw_away([id for id in self.index.ids() if selector.matcher_of(id) != name])
+
+    def throw_out_all(self) -> None:
+        self.shares.throw_away(set(self.index.ids()))
 
     def own_ids(self) -> list[str]:
         """What counts in the old epoch."""

@@ -20,6 +20,7 @@ import msgspec
 import structlog
 
 from braid.machine import Machine, Transition, in_each
+from braid.matching.index import IndexFullError
 from braid.messages import AddMatcherState, ChangeMatcherOnExitPoint, MatcherStateStored, Send
 from braid.phases import Changing, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
 from braid.scaling import ReportStep, Step
@@ -75,11 +76,18 @@ class Core(Protocol):
     def on_begun(self) -> Effects:
         """Subscriptions of others may be in the store from now on."""
 
-    def on_cut(self) -> Effects:
-        """Every access point has passed the cut."""
+    @property
+    def is_clean(self) -> bool:
+        """Nothing that belongs to others is left in the index or on disk."""
+
+    def on_cut(self, *, all_passed: bool) -> Effects:
+        """Every access point has passed the cut, or nobody waits for the others any longer."""
 
     def on_settled(self, selector: BroadcastSelector) -> Effects:
         """One epoch is left."""
+
+    def on_refused(self, subscriptions: int) -> None:
+        """So many of another matcher did not find room."""
 
 
 class MatcherScaling:
@@ -127,6 +135,13 @@ class MatcherScaling:
     def must_wait_for_cut(self, epoch: int) -> bool:
         """Whether requests of this epoch are kept until every access point has passed the cut."""
         return self.state is State.READY and self.is_new(epoch)
+
+    def must_hold_answer(self, epoch: int) -> bool:
+        """Whether a subscription of this epoch is not acknowledged yet: some access point may not know the epoch."""
+        change = self._change
+        if change is None or epoch != change.to.epoch or change.phase == "ending":
+            return False
+        return self.state is State.READY or (self.state is State.CHANGED and self._took_over)
 
     def progress(self) -> dict[str, float]:
         return {} if self._transfer is None else {"moved": self._transfer.moved}
@@ -179,7 +194,13 @@ class MatcherScaling:
         if self.state not in (State.STARTING, State.SENDING):
             # Sent again although it is here; behind the cut it may be older than what we have.
             return [Send(matcher, [MatcherStateStored(message.epoch, message.chunk)])]
-        self._holdings.put_arrived(message.records)
+        try:
+            self._holdings.put_arrived(message.records)
+        except (IndexFullError, ValueError) as error:
+            # Never acknowledged: the scaling is given up when its time is over.
+            log.error("a chunk of another matcher cannot be kept", matcher=matcher, reason=str(error))
+            self._core.on_refused(len(message.records))
+            return []
         return [StoreState(message.records, matcher, message.epoch, message.chunk, message.last)]
 
     def on_state_stored(self, stored: StoreState) -> Effects:
@@ -204,6 +225,10 @@ class MatcherScaling:
         if self._transfer.wants_to_go_on:
             effects.append(Continue())
         return effects + self._advance()
+
+    def on_clean(self) -> Effects:
+        """What belongs to others is gone, from the disk too."""
+        return self._advance()
 
     def on_peer_up(self, peer: str) -> list[Send]:
         """A link is there, perhaps again: what may have been lost with the last one is sent once more."""
@@ -232,7 +257,9 @@ class MatcherScaling:
         self.state = State.SERVING
         used = max(configuration.epoch, configuration.epochs)
         self._heard = {epoch: heard for epoch, heard in self._heard.items() if epoch > used}
-        return self._core.on_cut() + self._core.on_settled(self._old)
+        if self._name not in configuration.matchers:
+            self._holdings.throw_out_all()  # whatever was missed, an idle matcher keeps nothing
+        return self._core.on_cut(all_passed=True) + self._core.on_settled(self._old)
 
     def on_moving(self, event: Moving) -> Effects:
         change = self._know(event)
@@ -263,7 +290,7 @@ class MatcherScaling:
 
     def on_all_cut(self, _event: AllCut) -> Effects:
         self.state = State.CHANGED
-        return [*self._core.on_cut(), *self._report("done")]
+        return [*self._core.on_cut(all_passed=True), *self._report("done")]
 
     def on_all_ended(self, _event: AllEnded) -> Effects:
         self.state = State.ENDED
@@ -283,7 +310,16 @@ class MatcherScaling:
         started_again = self.state is State.SERVING
         self._know(event)
         effects = self._take_over() if started_again else []
-        return effects + self.on_all_cut(AllCut())
+        if isinstance(self._due(), AllCut):
+            return effects + self.on_all_cut(AllCut())
+        # Somebody may still speak of the old epoch: it gets no answer, and what it sent comes again in the new one.
+        self._took_over = True
+        self.state = State.CHANGED
+        return [*effects, *self._core.on_cut(all_passed=isinstance(event, Ending)), *self._report("done")]
+
+    def on_ending(self, event: Ending) -> Effects:
+        self._configuration = event.configuration
+        return self._core.on_cut(all_passed=True)
 
     def on_same_phase(self, event: PhaseEvent) -> Effects:
         self._configuration = event.configuration
@@ -329,13 +365,17 @@ class MatcherScaling:
         match self.state:
             case State.STARTING if heard.started >= set(configuration.accesspoints):
                 return AllStarted()
-            case State.SENDING if self._all_sent() and heard.complete_from >= self._sources(configuration, change):
+            case State.SENDING if self._all_here(heard.complete_from, configuration, change):
                 return AllStateThere()
             case State.READY if heard.cut >= accesspoints and heard.exit_cut >= accesspoints:
                 return AllCut()
             case State.CHANGED if heard.ended >= accesspoints:
                 return AllEnded()
         return None
+
+    def _all_here(self, complete_from: set[str], configuration: Configuration, change: Change) -> bool:
+        """What was sent and what was to come; and nothing old is on disk that a start would take for new."""
+        return self._all_sent() and complete_from >= self._sources(configuration, change) and self._core.is_clean
 
     def _all_sent(self) -> bool:
         return self._transfer is None or self._transfer.is_done
@@ -372,7 +412,7 @@ MACHINE: Machine[State, Effects] = Machine(
         *in_each((_S.SERVING, _S.READY), Flushing, (_S.CHANGED,), "does not wait any longer", _M.on_over),
         Transition(_S.CHANGED, Flushing, (), "knows it", _M.on_same_phase),
         *in_each((_S.SERVING, _S.READY), Ending, (_S.CHANGED,), "does not wait any longer", _M.on_over),
-        *in_each((_S.CHANGED, _S.ENDED), Ending, (), "knows it", _M.on_same_phase),
+        *in_each((_S.CHANGED, _S.ENDED), Ending, (), "answers what waited", _M.on_ending),
         Transition(_S.CHANGED, AllEnded, (_S.ENDED,), "forgets the old epoch", _M.on_all_ended),
     ],
 )

@@ -17,7 +17,7 @@ from braid.scaling import ReportStep
 from braid.slice import ProbedSlice
 from braid.topology import Configuration
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Store, StoreState
+from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Store, StoreState, WhenWritten
 from services.matcher.store import SubscriptionStore
 
 log = structlog.get_logger()
@@ -119,6 +119,8 @@ class Matcher(ProbedSlice):
                     self._store.erase(ids, None if answer is None else partial(self._on_written, answer))
                 case StoreState(records):
                     self._store.put_all(records, partial(self._on_state_stored, effect))
+                case WhenWritten():
+                    self._store.when_written(self._on_all_written)
                 case ExpectForeign(expected):
                     self._store.expect_foreign(expected)
                 case Continue():
@@ -132,6 +134,12 @@ class Matcher(ProbedSlice):
         """A chunk that cannot be written is never acknowledged, and the scaling is given up in the end."""
         if failure is None:
             self._perform_all(self._core.scaling.on_state_stored(stored))
+
+    def _on_all_written(self, failure: Exception | None) -> None:
+        if failure is None:
+            self._perform_all(self._core.on_all_written())
+        else:  # what was to be erased is queued again, so it is asked again
+            self._store.when_written(self._on_all_written)
 
     def _continue_soon(self) -> None:
         """Behind whatever has arrived meanwhile."""

@@ -33,7 +33,9 @@ class SubscriptionStore:
         self._database.put(_PREFIX + record.id.encode(), _encode(record), done)
 
     def put_all(self, records: list[SubscriptionRecord], done: Callable[[Exception | None], None]) -> None:
-        self._database.put_all([(_PREFIX + record.id.encode(), _encode(record)) for record in records], done)
+        """Of another matcher. The mark goes with them, so that they are never there without it."""
+        pairs = [(_PREFIX + record.id.encode(), _encode(record)) for record in records]
+        self._database.put_all([(_FOREIGN, b""), *pairs], done)
 
     def erase(self, ids: list[str], done: Callable[[Exception | None], None] | None) -> None:
         """`done` is told when all are erased."""
@@ -41,6 +43,9 @@ class SubscriptionStore:
             self._database.delete(_PREFIX + id.encode())
         if ids:
             self._database.delete(_PREFIX + ids[-1].encode(), done)
+
+    def when_written(self, done: Callable[[Exception | None], None]) -> None:
+        self._database.put_all([], done)
 
     def expect_foreign(self, expected: bool) -> None:
         if expected:

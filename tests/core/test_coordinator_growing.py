@@ -26,15 +26,22 @@ def changing(phase: Phase) -> Configuration:
 
 
 def test_what_a_scaling_wants_is_started_once() -> None:
-    assert wanted(RECORD, RUNNING) == ["matcher-4"]
-    assert wanted(None, RUNNING) == []
+    assert wanted(CONFIGURED, RECORD, RUNNING, []) == ["matcher-4"]
+    assert wanted(CONFIGURED, None, RUNNING, []) == []
+
+
+def test_what_was_being_stopped_when_a_scaling_took_it_in_is_started_again() -> None:
+    running = [name for name in RUNNING if name != "matcher-2"]
+    assert wanted(CONFIGURED, None, running, ["matcher-2"]) == []
+    assert wanted(changing("changing"), None, running, ["matcher-2"]) == ["matcher-2"]
+    assert wanted(changing("changing"), None, running, []) == []  # it runs elsewhere
 
 
 @pytest.mark.parametrize(
     "name", ["connpoint-2", "matcher", "matcher-0", "matcher-1/../x", "../matcher-1", "zookeeper-1"]
 )
 def test_only_names_of_slices_are_started(name: str) -> None:
-    assert wanted(replace(RECORD, wants=(name,)), []) == []
+    assert wanted(CONFIGURED, replace(RECORD, wants=(name,)), [], []) == []
 
 
 def test_what_nobody_has_a_use_for_is_stopped_when_nothing_changes() -> None:

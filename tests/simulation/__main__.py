@@ -9,7 +9,9 @@ from tests.simulation.cluster import Simulation
 from tests.simulation.rough import ForgettingSimulation, RoughSimulation
 from tests.simulation.scaling import (
     CrashingScalingSimulation,
+    DeafScalingSimulation,
     LateScalingSimulation,
+    LingeringScalingSimulation,
     RoughScalingSimulation,
     ScalingSimulation,
 )
@@ -20,6 +22,8 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "forgetting": ForgettingSimulation,
     "scaling": ScalingSimulation,
     "late-scaling": LateScalingSimulation,
+    "lingering-scaling": LingeringScalingSimulation,
+    "deaf-scaling": DeafScalingSimulation,
     "rough-scaling": RoughScalingSimulation,
     "crashing-scaling": CrashingScalingSimulation,
 }

@@ -62,7 +62,12 @@ def misplaced(simulation: "Simulation") -> list[str]:
 
 
 def violations(simulation: "Simulation") -> list[str]:
-    """Orders of the scaling that a core saw broken."""
+    """Orders of the scaling that a core saw broken.
+
+    Where somebody does not hear from ZooKeeper for longer than anybody waits, others go on without it, and it says so.
+    """
+    if simulation.zookeeper.was_unheard:
+        return []
     found = [f"{m.core.scaling.violations} at {m.name}" for m in simulation.matchers if m.core.scaling.violations]
     return found + [
         f"{e.core.scaling.violations} at {e.name}" for e in simulation.exitpoints if e.core.scaling.violations

@@ -107,7 +107,7 @@ class Simulation:
 
     def _subscribe(self, number: int) -> None:
         connpoint = self.random.choice(self.connpoints)
-        if not connpoint.is_connected():
+        if not connpoint.takes_calls():
             return
         sensor, id, subscriber = self.random.randrange(SENSORS), f"s-{number}", f"subscriber-{number}"
         self.ledger.subscriptions[id] = SubscriptionEntry(subscriber, sensor, None)
@@ -118,7 +118,7 @@ class Simulation:
 
     def _publish(self) -> None:
         connpoint = self.random.choice(self.connpoints)
-        if not connpoint.is_connected():
+        if not connpoint.takes_calls():
             return
         # A publisher is a connection, so it stays with its connection point and ends with it.
         number = self.connpoints.index(connpoint) + len(self.connpoints) * self.random.randrange(3)

@@ -19,7 +19,7 @@ from services.connpoint.delivery import DeliveryCore
 from services.connpoint.ingress import Batch, IngressCore
 from services.exitpoint.core import ExitPointCore
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Continue, Erase, ExpectForeign, Store, StoreState
+from services.matcher.effects import Continue, Erase, ExpectForeign, Store, StoreState, WhenWritten
 from tests.simulation.network import Network, Node, Scheduler
 from tests.simulation.zookeeper import SimulatedZooKeeper, registration_of
 
@@ -34,10 +34,11 @@ class SimulatedSlice(Node):
         self.network = network
         self.zookeeper = zookeeper
         self.session = False
+        self.deaf = False  # hears nothing from ZooKeeper, although its session lives
 
     def start(self) -> None:
         self.incarnation += 1
-        self.alive = True
+        self.alive, self.deaf = True, False
         self.scheduler.note(f"{self.name} starts, incarnation {self.incarnation}")
         self.reset()
         self.connect()
@@ -61,6 +62,10 @@ class SimulatedSlice(Node):
         self.network.lose(self)
 
     def is_connected(self) -> bool:
+        return self.alive and self.session and not self.deaf
+
+    def takes_calls(self) -> bool:
+        """Who does not hear from ZooKeeper goes on with what it knows."""
         return self.alive and self.session
 
     def perform(self, effects: Sequence[Any]) -> None:
@@ -77,7 +82,7 @@ class SimulatedSlice(Node):
         def report() -> None:
             if not self.alive or self.incarnation != incarnation:
                 return
-            if self.session and not self.zookeeper.is_away:
+            if self.session and not self.deaf and not self.zookeeper.is_away:
                 self.zookeeper.report(Report(step.change, step.step, self.name, incarnation, step.details))
             else:
                 self.scheduler.at(0.2, report)
@@ -200,7 +205,7 @@ class SimulatedMatcher(TickingSlice):
     def perform(self, effects: Sequence[Any]) -> None:
         for effect in effects:
             match effect:
-                case Store() | Erase() | StoreState() | ExpectForeign():
+                case Store() | Erase() | StoreState() | ExpectForeign() | WhenWritten():
                     self._write(effect)
                 case Continue():
                     self._continue_soon()
@@ -220,7 +225,7 @@ class SimulatedMatcher(TickingSlice):
 
         self.scheduler.at(self.scheduler.random.uniform(0, 0.02), go_on)
 
-    def _write(self, effect: Store | Erase | StoreState | ExpectForeign) -> None:
+    def _write(self, effect: Store | Erase | StoreState | ExpectForeign | WhenWritten) -> None:
         incarnation = self.incarnation
 
         def written() -> None:
@@ -236,10 +241,13 @@ class SimulatedMatcher(TickingSlice):
                     if answer is not None:
                         self.perform(self.core.on_written(answer))
                 case StoreState(records):
+                    self.foreign_expected = True
                     self.disk.update({record.id: record for record in records})
                     self.perform(self.core.scaling.on_state_stored(effect))
                 case ExpectForeign(expected):
                     self.foreign_expected = expected
+                case WhenWritten():
+                    self.perform(self.core.on_all_written())
 
         # One writer: in the order in which they were asked for.
         self._written_s = max(self._written_s, self.scheduler.now_s + self.scheduler.random.uniform(0, 0.02))
@@ -265,7 +273,7 @@ class SimulatedExitPoint(TickingSlice):
         if kind is messages.Partial:
             self.perform(self.core.on_partials(run, self.scheduler.now_s, 0))
         elif kind is messages.ConfirmedElsewhere:
-            self.perform(self.core.on_confirmed_elsewhere(run))
+            self.perform(self.core.on_confirmed_elsewhere(run, self.scheduler.now_s))
         elif kind is messages.ChangeMatcherOnExitPoint:
             for message in run:
                 self.perform(self.core.scaling.on_change_matcher_on_exit_point(sender.name, message))

@@ -3,7 +3,7 @@
 from braid.scaling import Ask, ScalingRecord
 from braid.topology import CONFIGURED_LAYERS, Layer
 from tests.simulation.cluster import TRAFFIC_S, Simulation
-from tests.simulation.nodes import SimulatedConnPoint
+from tests.simulation.nodes import SimulatedConnPoint, SimulatedSlice
 from tests.simulation.zookeeper import SimulatedCoordinator
 
 
@@ -35,7 +35,7 @@ class ScalingSimulation(Simulation):
         entries = self.ledger.subscriptions
         known = [id for id, entry in entries.items() if entry.acknowledged_s is not None and not entry.ending]
         connpoint = self.random.choice(self.connpoints)
-        if known and connpoint.is_connected():
+        if known and connpoint.takes_calls():
             id = self.random.choice(known)
             self.scheduler.note(f"{id} is to end")
             self.ledger.on_unsubscribing(id)
@@ -87,6 +87,9 @@ class ScalingSimulation(Simulation):
 class LateScalingSimulation(ScalingSimulation):
     """Each hears of a new phase at another time, and while a scaling runs, subscriptions and publications pour in."""
 
+    poured_max = 260
+    published_with_each = 3
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.zookeeper.heard_within_s = 0.4
@@ -97,10 +100,10 @@ class LateScalingSimulation(ScalingSimulation):
         self.scheduler.at(0.5, self._pour)
 
     def _pour(self) -> None:
-        if self.zookeeper.configuration.change is not None and self._poured < 260:
+        if self.zookeeper.configuration.change is not None and self._poured < self.poured_max:
             self._subscribe(self._poured)
             self._poured += 1
-            for _ in range(3):
+            for _ in range(self.published_with_each):
                 self._publish()
         if self.scheduler.now_s < TRAFFIC_S + 2:
             self.scheduler.at(0.02, self._pour)
@@ -116,6 +119,49 @@ class RoughScalingSimulation(ScalingSimulation):
         super()._plan_traffic()
         for _ in range(30):
             self.scheduler.at(self.random.uniform(0, TRAFFIC_S), self.network.break_any)
+
+
+class LingeringScalingSimulation(LateScalingSimulation):
+    """Slices that were left out run on into the next scalings, and connection points hear of everything much later."""
+
+    poured_max = 400
+    published_with_each = 0
+
+    def _plan_traffic(self) -> None:
+        super()._plan_traffic()
+        for _ in range(4):
+            self.scheduler.at(self.random.uniform(0.5, TRAFFIC_S + 1), self._scale)
+        for connpoint in self.connpoints:
+            if self.random.random() < 0.7:
+                self._at(self.random.uniform(0.5, 3.0), self._deafen, connpoint)
+
+    def _deafen(self, node: SimulatedSlice) -> None:
+        self.scheduler.note(f"{node.name} hears nothing from ZooKeeper")
+        node.deaf = True
+        self._at(self.random.uniform(1.0, 4.0), self._hear_again, node)
+
+    def _hear_again(self, node: SimulatedSlice) -> None:
+        node.deaf = False
+        self.zookeeper.tell_all(node)
+
+    def _stop_left_out(self) -> None:
+        """Nobody is in a hurry."""
+        if self.scheduler.now_s > TRAFFIC_S + 8:
+            super()._stop_left_out()
+
+
+class DeafScalingSimulation(LingeringScalingSimulation):
+    """Any one process hears nothing from ZooKeeper for longer than the deadlines of a scaling."""
+
+    def _plan_traffic(self) -> None:
+        super()._plan_traffic()
+        self.scheduler.at(self.random.uniform(0.5, 4.0), self._deafen_any)
+
+    def _deafen_any(self) -> None:
+        node = self.random.choice([slice for slice in self.slices if slice.alive])
+        self.scheduler.note(f"{node.name} hears nothing from ZooKeeper for long")
+        node.deaf = self.zookeeper.was_unheard = True
+        self._at(self.random.uniform(4.0, 20.0), self._hear_again, node)
 
 
 class CrashingScalingSimulation(ScalingSimulation):

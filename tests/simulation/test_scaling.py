@@ -1,11 +1,14 @@
 """Scalings under the simulator: many seeds hold all guarantees, and the checkers notice every rule that is broken."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from braid.machine import Machine
 from braid.messages import ChangeMatcher
+from services.accesspoint import scaling as accesspoint_scaling
 from services.accesspoint.scaling import AccessPointScaling, Buffers
 from services.matcher.core import MatcherCore
 from services.matcher.holdings import Holdings
@@ -13,7 +16,9 @@ from services.matcher.scaling import AllStarted, MatcherScaling, State
 from services.matcher.shares import Shares
 from tests.simulation.scaling import (
     CrashingScalingSimulation,
+    DeafScalingSimulation,
     LateScalingSimulation,
+    LingeringScalingSimulation,
     RoughScalingSimulation,
     ScalingSimulation,
 )
@@ -35,6 +40,18 @@ def test_all_guarantees_hold_for_many_more_while_scaling(seeds: range) -> None:
 @pytest.mark.parametrize("seeds", parts(1, 200), ids=name_of)
 def test_all_guarantees_hold_while_scaling_and_everybody_hears_of_it_late(seeds: range) -> None:
     assert problems_of(LateScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 200), ids=name_of)
+def test_all_guarantees_hold_while_slices_that_were_left_out_linger(seeds: range) -> None:
+    assert problems_of(LingeringScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 200), ids=name_of)
+def test_all_guarantees_hold_while_somebody_hears_nothing_from_zookeeper(seeds: range) -> None:
+    assert problems_of(DeafScalingSimulation, seeds) == []
 
 
 @pytest.mark.slow
@@ -130,6 +147,20 @@ def acknowledged_before_every_access_point_has_changed(patch: pytest.MonkeyPatch
     patch.setattr(MatcherCore, "on_written", on_written)
 
 
+def who_is_left_out_goes_on(patch: pytest.MonkeyPatch) -> None:
+    def on_settled(self: AccessPointScaling, event: Any, now_s: float) -> Any:
+        effects = original(self, event, now_s)
+        self._on_in_force(event.configuration)
+        return effects
+
+    original = AccessPointScaling.on_settled
+    transitions = [
+        replace(transition, handler=on_settled) if transition.handler is original else transition
+        for transition in accesspoint_scaling.MACHINE.transitions
+    ]
+    patch.setattr(accesspoint_scaling, "MACHINE", Machine(accesspoint_scaling.State.SERVING, transitions))
+
+
 def what_leaves_still_counts(patch: pytest.MonkeyPatch) -> None:
     def hidden(self: Shares, *, new_epoch: bool) -> Any:
         return [] if new_epoch else original(self, new_epoch=False)
@@ -183,6 +214,7 @@ def nothing_foreign_is_thrown_out_after_a_start(patch: pytest.MonkeyPatch) -> No
         (snapshot_at_the_first_start_scale, "misplaced", LateScalingSimulation),
         (ready_before_all_state_is_there, "misplaced", LateScalingSimulation),
         (acknowledged_before_every_access_point_has_changed, "lost", LateScalingSimulation),
+        (who_is_left_out_goes_on, "misplaced", LingeringScalingSimulation),
         (what_leaves_still_counts, "twice", ScalingSimulation),
         (what_arrived_counts_at_once, "twice", ScalingSimulation),
         (what_left_stays, "misplaced", ScalingSimulation),

@@ -55,6 +55,7 @@ class SimulatedZooKeeper:
         self.on_record: Callable[[ScalingRecord | None], None] = lambda _record: None
         self.heard_within_s = HEARD_WITHIN_S
         self.is_away = False
+        self.was_unheard = False  # by anybody, for longer than others wait
         self._told: set[tuple[str, str]] = set()
 
     def register(self, registration: Registration) -> None:
@@ -69,6 +70,7 @@ class SimulatedZooKeeper:
         """Nobody hears or writes anything; everybody goes on with what it knows. Sessions outlive it."""
         self.scheduler.note(f"ZooKeeper is away for {for_s:.1f} s")
         self.is_away = True
+        self.was_unheard = self.was_unheard or for_s > 2.0
         for coordinator in self.coordinators:
             coordinator.on_away()
 

@@ -1,0 +1,281 @@
+"""The access point in a scaling: what it sends in each phase, what it keeps back and holds, and how it goes back."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from braid.messages import (
+    ChangeMatcher,
+    ChangeMatcherOnExitPoint,
+    ExitPointScaling,
+    MatchRequest,
+    Publications,
+    ScaleEnd,
+    Send,
+    StartScale,
+    Subscribe,
+    Unsubscribe,
+)
+from braid.scaling import ReportStep
+from braid.topology import Phase
+from services.accesspoint import scaling as scaling_module
+from services.accesspoint.core import AccessPointCore
+from services.accesspoint.scaling import State
+from tests.core.scaling_cases import (
+    CHANGE,
+    ENDED,
+    GIVEN_UP,
+    MOVING,
+    NEW_EPOCH,
+    OLD_EPOCH,
+    SETTLED,
+    STAYING,
+    during,
+    record,
+    to,
+)
+
+START = [Send("matcher-1", [StartScale(NEW_EPOCH)]), Send("matcher-2", [StartScale(NEW_EPOCH)])]
+OLD_CUT = [
+    ChangeMatcherOnExitPoint(NEW_EPOCH, "accesspoint-1", 2),
+    ExitPointScaling(NEW_EPOCH),
+    ChangeMatcher(NEW_EPOCH),
+]
+NEW_CUT = [ExitPointScaling(NEW_EPOCH), ChangeMatcher(NEW_EPOCH)]
+CUTS = [Send("matcher-1", OLD_CUT), Send("matcher-2", NEW_CUT)]
+END = [Send("matcher-1", [ScaleEnd(NEW_EPOCH)]), Send("matcher-2", [ScaleEnd(NEW_EPOCH)])]
+
+
+def accesspoint(*phases: Phase, now_s: float = 10.0) -> AccessPointCore:
+    """One that has seen these phases."""
+    core = AccessPointCore("accesspoint-1", lambda: 0)
+    core.on_configuration(SETTLED, now_s)
+    for phase in phases:
+        core.on_configuration(during(phase), now_s)
+    return core
+
+
+def ended(kept_back_s: float = 0.0, held_s: float = 0.0) -> ReportStep:
+    return ReportStep(CHANGE, "scale-end", {"kept_back_s": kept_back_s, "held_s": held_s})
+
+
+def subscribe(ref: int, id: str, epoch: int = OLD_EPOCH) -> Subscribe:
+    return Subscribe(epoch, ref, "connpoint-1", record(id))
+
+
+def publications(sequence: int, *contents: bytes) -> Publications:
+    return Publications(OLD_EPOCH, "connpoint-1.a", sequence, 0, 0, 7, list(contents) or [b"{}"])
+
+
+def requests(epoch: int, partials: int, *sequences: int) -> list[Any]:
+    return [MatchRequest(epoch, "connpoint-1.a", sequence, 0, 0, 7, partials, [b"{}"]) for sequence in sequences]
+
+
+# Phase by phase
+
+
+def test_every_phase_in_its_turn() -> None:
+    core = accesspoint()
+    states = []
+    for configuration, effects in [
+        (during("moving"), START),
+        (during("changing"), CUTS),
+        (during("flushing"), [ended()]),
+        (during("ending"), END),
+        (ENDED, []),
+    ]:
+        assert core.on_configuration(configuration, 10.0) == effects
+        states.append(core.scaling.state)
+    assert states == [State.BUFFERING, State.HOLDING, State.FLUSHED, State.FLUSHED, State.SERVING]
+
+
+@pytest.mark.parametrize(
+    ("seen", "effects"),
+    [
+        (["changing"], [CUTS]),
+        (["flushing"], [[*CUTS, ended()]]),
+        (["ending"], [[*CUTS, ended(), *END]]),
+        (["moving", "flushing"], [START, [*CUTS, ended()]]),
+        (["moving", "ending"], [START, [*CUTS, ended(), *END]]),
+        (["changing", "ending"], [CUTS, [ended(), *END]]),
+    ],
+)
+def test_what_a_missed_phase_would_have_done_is_done_later(seen: list[Phase], effects: list[Any]) -> None:
+    core = accesspoint()
+    assert [core.on_configuration(during(phase), 10.0) for phase in seen] == effects
+
+
+@pytest.mark.parametrize("phase", ["moving", "changing", "flushing"])
+def test_a_phase_that_is_seen_again_does_nothing(phase: Phase) -> None:
+    assert accesspoint(phase).on_configuration(during(phase), 10.0) == []
+
+
+def test_the_end_is_said_again_and_reported_once() -> None:
+    assert accesspoint("flushing", "ending").on_configuration(during("ending"), 10.0) == END
+
+
+def test_a_slice_that_starts_in_the_middle_knows_what_is_in_force() -> None:
+    core = AccessPointCore("accesspoint-1", lambda: 0)
+    assert core.on_configuration(during("changing"), 10.0) == CUTS
+    assert core.on_publications([publications(1)], 10.0, 0) == []
+    sent = [Send(matcher, requests(NEW_EPOCH, 2, 1)) for matcher in ("matcher-1", "matcher-2")]
+    assert core.on_configuration(during("flushing"), 10.5) == [*sent, ended(held_s=0.5)]
+
+
+def test_one_that_leaves_says_when_it_is_drained() -> None:
+    target = to(accesspoints=("accesspoint-2",))
+    core = accesspoint()
+    for phase in ("moving", "changing", "flushing"):
+        core.on_configuration(during(phase, target), 10.0)
+    assert core.on_configuration(during("ending", target), 10.0) == [*END, ReportStep(CHANGE, "drained")]
+
+
+def test_one_that_takes_no_part_does_nothing() -> None:
+    core = AccessPointCore("accesspoint-9", lambda: 0)
+    for phase in ("moving", "changing", "flushing", "ending"):
+        assert core.on_configuration(during(phase), 10.0) == []
+    assert core.scaling.state is State.SERVING
+
+
+def test_the_next_scaling_is_reported_too() -> None:
+    core = accesspoint("moving", "changing", "flushing", "ending")
+    core.on_configuration(ENDED, 10.0)
+    target = to(matchers=("matcher-1",))
+    target = msgspec.structs.replace(target, epoch=7)
+    again = during("flushing", target, ENDED)
+    assert again.change is not None
+    again = msgspec.structs.replace(again, change=msgspec.structs.replace(again.change, id="scaling-2"))
+    report = core.on_configuration(again, 10.0)[-1]
+    assert isinstance(report, ReportStep)
+    assert (report.change, report.step) == ("scaling-2", "scale-end")
+
+
+# What waits
+
+
+def test_subscriptions_wait_and_go_to_their_new_matchers_in_order() -> None:
+    core = accesspoint("moving")
+    first, second = subscribe(1, MOVING[0]), subscribe(2, STAYING[0])
+    third = Unsubscribe(OLD_EPOCH, 3, "connpoint-2", MOVING[0])
+    assert core.on_subscribe(first, 10.0) == []
+    assert core.on_subscribe(second, 10.5) == []
+    assert core.on_unsubscribe(third, 11.0) == []
+    assert core.on_configuration(during("changing"), 12.0) == [
+        *CUTS,
+        Send("matcher-2", [subscribe(1, MOVING[0], NEW_EPOCH)]),
+        Send("matcher-1", [subscribe(2, STAYING[0], NEW_EPOCH)]),
+        Send("matcher-2", [Unsubscribe(NEW_EPOCH, 3, "connpoint-2", MOVING[0])]),
+    ]
+    assert core.on_subscribe(first, 12.0) == [Send("matcher-2", [subscribe(1, MOVING[0], NEW_EPOCH)])]
+    assert core.on_configuration(during("flushing"), 13.0) == [ended(kept_back_s=2.0)]
+
+
+def test_given_up_what_waits_goes_to_the_old_matcher_in_order() -> None:
+    core = accesspoint("moving")
+    for ref, id in enumerate([MOVING[0], STAYING[0], MOVING[1]], 1):
+        core.on_subscribe(subscribe(ref, id), 10.0)
+    assert core.on_configuration(GIVEN_UP, 12.0) == [
+        Send("matcher-1", [subscribe(1, MOVING[0])]),
+        Send("matcher-1", [subscribe(2, STAYING[0])]),
+        Send("matcher-1", [subscribe(3, MOVING[1])]),
+    ]
+    assert core.scaling.state is State.SERVING
+    assert core.on_publications([publications(1)], 12.0, 0) == [Send("matcher-1", requests(OLD_EPOCH, 1, 1))]
+
+
+def test_asked_again_a_call_waits_once_at_its_first_place() -> None:
+    core = accesspoint("moving")
+    for ref, id in [(1, MOVING[0]), (2, MOVING[1]), (1, MOVING[0])]:
+        core.on_subscribe(subscribe(ref, id), 10.0)
+    core.on_unsubscribe(Unsubscribe(OLD_EPOCH, 1, "connpoint-2", "s-9"), 10.0)
+    released = core.on_configuration(GIVEN_UP, 12.0)
+    assert [(s.messages[0].connpoint, s.messages[0].ref) for s in released if isinstance(s, Send)] == [
+        ("connpoint-1", 1),
+        ("connpoint-1", 2),
+        ("connpoint-2", 1),
+    ]
+
+
+def test_publications_flow_under_the_old_epoch_while_state_moves() -> None:
+    core = accesspoint("moving")
+    assert core.on_publications([publications(1)], 10.0, 0) == [Send("matcher-1", requests(OLD_EPOCH, 1, 1))]
+
+
+def test_publications_wait_at_the_cut_and_go_on_in_order_under_the_new_epoch() -> None:
+    core = accesspoint("moving", "changing")
+    assert core.on_publications([publications(1), publications(2)], 10.0, 0) == []
+    assert core.on_publications([publications(3)], 11.0, 0) == []
+    expected = requests(NEW_EPOCH, 2, 1, 2, 3)
+    assert core.on_configuration(during("flushing"), 12.5) == [
+        Send("matcher-1", expected),
+        Send("matcher-2", expected),
+        ended(held_s=2.5),
+    ]
+    assert core.scaling.buffers.held_bytes == 0
+
+
+# Bounds
+
+
+def test_calls_beyond_the_bound_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling_module, "KEPT_BACK_MAX", 2)
+    core = accesspoint("moving")
+    for ref in (1, 2, 3, 1):
+        core.on_subscribe(subscribe(ref, f"s-{ref}"), 10.0)
+    assert [ref for _, ref in core.scaling.buffers.kept_back] == [1, 2]
+    assert core.scaling.buffers.dropped == 1
+
+
+def test_publications_beyond_the_bound_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling_module, "HELD_BYTES_MAX", 10)
+    core = accesspoint("changing")
+    core.on_publications([publications(1, b"123456"), publications(2, b"12345"), publications(3, b"1234")], 10.0, 0)
+    assert [message.sequence for message, _ in core.scaling.buffers.held] == [1, 3]
+    assert (core.scaling.buffers.held_bytes, core.scaling.buffers.dropped) == (10, 1)
+
+
+def test_what_was_dropped_is_counted_since_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling_module, "KEPT_BACK_MAX", 0)
+    core = accesspoint("moving")
+    core.on_subscribe(subscribe(1, "s-1"), 10.0)
+    core.on_configuration(GIVEN_UP, 11.0)
+    core.on_configuration(during("moving", settled=GIVEN_UP), 12.0)
+    core.on_subscribe(subscribe(2, "s-1"), 10.0)
+    assert core.scaling.buffers.dropped == 2
+
+
+def test_how_long_something_waited_is_told_of_each_scaling_by_itself() -> None:
+    """Also when the beginning of the next one was missed."""
+    core = accesspoint("moving")
+    core.on_subscribe(subscribe(1, "s-1"), 10.0)
+    core.on_configuration(GIVEN_UP, 15.0)
+    assert core.on_configuration(during("flushing", settled=GIVEN_UP), 20.0)[-1] == ended()
+
+
+# A link that is there again
+
+
+@pytest.mark.parametrize(
+    ("phases", "to_old", "to_new"),
+    [
+        ([], [], []),
+        (["moving"], START[:1], START[1:]),
+        (["moving", "changing"], CUTS[:1], CUTS[1:]),
+        (["moving", "changing", "flushing"], CUTS[:1], CUTS[1:]),
+        (["moving", "changing", "flushing", "ending"], [CUTS[0], END[0]], [CUTS[1], END[1]]),
+    ],
+)
+def test_a_matcher_that_is_linked_again_hears_what_it_may_have_missed(
+    phases: list[Phase], to_old: list[Send], to_new: list[Send]
+) -> None:
+    core = accesspoint(*phases)
+    assert core.on_matcher_up("matcher-1") == to_old
+    assert core.on_matcher_up("matcher-2") == to_new
+
+
+def test_after_the_scaling_a_link_is_only_a_link() -> None:
+    core = accesspoint("moving", "changing", "flushing", "ending")
+    core.on_configuration(ENDED, 10.0)
+    assert core.on_matcher_up("matcher-2") == []
+    assert AccessPointCore("accesspoint-1", lambda: 0).on_matcher_up("matcher-1") == []

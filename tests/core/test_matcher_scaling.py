@@ -1,0 +1,250 @@
+"""The matcher's machine in a scaling: each transition with its exact effects."""
+
+import pytest
+
+from braid.messages import AddMatcherState, MatcherStateStored, Send
+from braid.scaling import ReportStep
+from braid.topology import Phase
+from services.matcher.core import MatcherCore
+from services.matcher.effects import Continue, Erase, ExpectForeign, StoreState
+from services.matcher.scaling import State
+from tests.core.matcher_scaling_cases import (
+    ACCESSPOINTS,
+    at_cut,
+    chunk,
+    chunks_of,
+    cut,
+    end,
+    matcher,
+    receiver,
+    sender,
+    settle,
+    start,
+    store_all,
+)
+from tests.core.scaling_cases import (
+    CHANGE,
+    ENDED,
+    GIVEN_UP,
+    IDS,
+    MOVING,
+    NEW_EPOCH,
+    SETTLED,
+    STAYING,
+    during,
+    record,
+    to,
+)
+
+READY, DONE, DRAINED = (ReportStep(CHANGE, step) for step in ("change-ready", "done", "drained"))
+
+
+def test_who_sends_phase_by_phase() -> None:
+    core = sender()
+    assert core.on_configuration(during("moving")) == [ExpectForeign(True)]
+    assert core.scaling.on_start_scale("accesspoint-1", NEW_EPOCH) == []
+    assert core.scaling.on_start_scale("accesspoint-2", NEW_EPOCH) == [Continue()]
+    (send,) = core.on_continue()
+    (message,) = send.messages
+    assert send.to == "matcher-2"
+    assert (message.epoch, message.chunk, message.last) == (NEW_EPOCH, 1, True)
+    assert sorted(known.id for known in message.records) == sorted(MOVING)
+    stored = MatcherStateStored(NEW_EPOCH, 1)
+    moved = {"moved": float(len(MOVING))}
+    assert core.scaling.on_matcher_state_stored("matcher-2", stored) == [ReportStep(CHANGE, "change-ready", moved)]
+    assert core.scaling.on_matcher_state_stored("matcher-2", stored) == []
+    assert core.on_configuration(during("changing")) == []
+    first, second = ([Send("exitpoint-1", [at_cut(name)])] for name in ACCESSPOINTS)
+    assert cut(core, "accesspoint-1") == first
+    assert cut(core, "accesspoint-2") == [*second, DONE]
+    assert core.on_configuration(during("flushing")) == []
+    assert core.on_configuration(during("ending")) == []
+    assert end(core) == [Continue()]
+    (erased,) = core.on_continue()
+    assert isinstance(erased, Erase)
+    assert (sorted(erased.ids), erased.answer) == (sorted(MOVING), None)
+    assert core.on_configuration(ENDED) == [Continue()]
+    assert core.on_continue() == [ExpectForeign(False)]
+    assert sorted(core.index.ids()) == sorted(STAYING)
+    assert core.scaling.violations == 0
+
+
+def test_who_receives_phase_by_phase() -> None:
+    core = receiver()
+    assert core.on_configuration(during("moving")) == [ExpectForeign(True)]
+    assert start(core) == []
+    message = chunk(1, *MOVING, last=True)
+    (stored,) = core.scaling.on_add_matcher_state("matcher-1", message)
+    assert stored == StoreState(message.records, "matcher-1", NEW_EPOCH, 1, last=True)
+    assert core.scaling.on_state_stored(stored) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 1)]), READY]
+    assert core.on_configuration(during("changing")) == []
+    assert cut(core, old=False) == [DONE]
+    assert core.on_configuration(during("flushing")) == core.on_configuration(during("ending")) == []
+    assert end(core) == [Continue()]
+    assert core.on_continue() == []
+    assert core.on_configuration(ENDED) == [Continue()]
+    assert core.on_continue() == [ExpectForeign(False)]
+    assert sorted(core.index.ids()) == sorted(MOVING)
+    assert core.scaling.violations == 0
+
+
+def test_who_leaves_hands_over_everything_and_says_when_it_is_drained() -> None:
+    target = to(matchers=("matcher-2",))
+    core = matcher("matcher-1", IDS)
+    core.on_configuration(during("moving", target))
+    (message,) = chunks_of(settle(core, start(core)))
+    assert sorted(known.id for known in message.records) == sorted(IDS)
+    core.scaling.on_matcher_state_stored("matcher-2", MatcherStateStored(NEW_EPOCH, 1))
+    for phase in ("changing", "flushing", "ending"):
+        core.on_configuration(during(phase, target))
+    cut(core)
+    assert end(core) == [Continue(), DRAINED]
+    settle(core, [Continue()])
+    assert list(core.index.ids()) == []
+
+
+def test_what_is_heard_before_the_configuration_counts() -> None:
+    core = receiver()
+    assert start(core) == []
+    early = [chunk(1, *MOVING[:3]), chunk(2, *MOVING[3:], last=True)]
+    assert [core.scaling.on_add_matcher_state("matcher-1", message) for message in early] == [[], []]
+    begun, *stored = core.on_configuration(during("moving"))
+    assert begun == ExpectForeign(True)  # before what it is about is written
+    assert [(effect.chunk, effect.last) for effect in stored] == [(1, False), (2, True)]
+    assert core.scaling.state is State.SENDING
+    acknowledged = [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, number)]) for number in (1, 2)]
+    assert store_all(core, stored) == [*acknowledged, READY]
+    assert core.scaling.state.value == "ready"
+
+
+def test_all_that_an_old_scaling_said_is_forgotten_with_its_number() -> None:
+    core = matcher("matcher-2")
+    start(core, NEW_EPOCH - 1)
+    core.scaling.on_add_matcher_state("matcher-1", AddMatcherState(NEW_EPOCH - 1, 1, [record("s-1")], last=True))
+    core.on_configuration(during("moving"))
+    assert core.scaling.state is State.STARTING
+    assert list(core.index.ids()) == []
+
+
+@pytest.mark.parametrize("phase", ["flushing", "ending"])
+def test_the_coordinator_has_gone_on_so_nobody_waits_for_cuts(phase: Phase) -> None:
+    assert sender(State.READY).on_configuration(during(phase)) == [DONE]
+
+
+def test_a_cut_that_is_said_again_is_sent_on_again() -> None:
+    core = sender(State.CHANGED)
+    forwarded = [Send("exitpoint-1", [at_cut(name)]) for name in ACCESSPOINTS]
+    assert cut(core) == forwarded
+    assert core.scaling.state is State.CHANGED
+
+
+def test_a_cut_goes_to_the_exit_points_of_both_configurations() -> None:
+    core = matcher("matcher-1")
+    core.on_configuration(during("moving", to(exitpoints=("exitpoint-2",))))
+    assert core.scaling.on_change_matcher_on_exit_point("accesspoint-1", at_cut("accesspoint-1")) == [
+        Send("exitpoint-1", [at_cut("accesspoint-1")]),
+        Send("exitpoint-2", [at_cut("accesspoint-1")]),
+    ]
+
+
+def test_an_exit_point_that_is_linked_again_hears_every_cut() -> None:
+    core = sender(State.READY)
+    assert core.scaling.on_peer_up("exitpoint-1") == []
+    cut(core, "accesspoint-2")
+    assert core.scaling.on_peer_up("exitpoint-1") == [Send("exitpoint-1", [at_cut("accesspoint-2")])]
+    cut(core, "accesspoint-1")
+    cuts = [at_cut("accesspoint-2"), at_cut("accesspoint-1")]
+    assert core.scaling.on_peer_up("exitpoint-1") == [Send("exitpoint-1", cuts)]
+    assert core.scaling.on_peer_up("exitpoint-9") == core.scaling.on_peer_up("accesspoint-1") == []
+    core.on_configuration(ENDED)
+    assert core.scaling.on_peer_up("exitpoint-1") == []
+
+
+def test_change_matcher_before_the_cut_for_exit_points_is_a_violation() -> None:
+    core = sender(State.READY)
+    core.scaling.on_change_matcher("accesspoint-1", NEW_EPOCH)
+    assert core.scaling.violations == 1
+    newcomer = receiver(State.READY)
+    newcomer.scaling.on_change_matcher("accesspoint-1", NEW_EPOCH)
+    assert newcomer.scaling.violations == 0  # it is asked for nothing in the old epoch
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.SENDING])
+def test_something_of_the_new_epoch_before_all_state_is_there_is_a_violation(state: State) -> None:
+    core = receiver(state)
+    assert core.scaling.selector_of(NEW_EPOCH) is None
+    assert core.scaling.violations == 1
+    assert core.scaling.selector_of(NEW_EPOCH + 1) is None
+    assert core.scaling.violations == 1
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.SENDING])
+def test_given_up_everything_is_as_it_was(state: State) -> None:
+    old, new = sender(state), receiver(state)
+    if state is State.SENDING:
+        store_all(new, new.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING)))
+    assert old.on_configuration(GIVEN_UP) == [Continue()]
+    assert settle(old, [Continue()]) == [ExpectForeign(False)]
+    assert sorted(old.index.ids()) == sorted(IDS)
+    erased = settle(new, new.on_configuration(GIVEN_UP))
+    assert list(new.index.ids()) == []
+    assert [sorted(effect.ids) for effect in erased if isinstance(effect, Erase)] == (
+        [sorted(MOVING)] if state is State.SENDING else []
+    )
+    assert erased[-1] == ExpectForeign(False)
+    assert {old.scaling.state, new.scaling.state} == {State.SERVING}
+
+
+def test_the_next_scaling_begins_while_refuse_of_the_last_one_is_left() -> None:
+    core = receiver(State.SENDING)
+    core.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING))
+    core.on_configuration(GIVEN_UP)
+    core.on_configuration(during("moving", settled=GIVEN_UP))
+    start(core)
+    core.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING, last=True))
+    assert settle(core, [Continue()]) == []  # what has come back is not thrown away
+    assert sorted(core.index.ids()) == sorted(MOVING)
+
+
+# Started again
+
+
+def restarted(phase: Phase, ids: list[str], name: str = "matcher-1") -> tuple[MatcherCore, list[object]]:
+    core = MatcherCore(name, lambda: 0)
+    core.on_recovered([record(id) for id in ids], foreign_expected=True)
+    return core, core.on_configuration(during(phase))
+
+
+def test_started_again_in_changing_it_takes_over_what_is_its_own_in_the_new_epoch() -> None:
+    core, effects = restarted("changing", IDS)
+    assert effects == [Continue()]
+    assert core.scaling.state is State.READY
+    assert core.scaling.selector_of(SETTLED.epoch) is None  # what moved away may be changed elsewhere by now
+    (erased,) = core.on_continue()
+    assert sorted(erased.ids) == sorted(MOVING)
+    assert cut(core)[-1] == DONE
+    assert core.scaling.violations == 0
+
+
+@pytest.mark.parametrize("phase", ["flushing", "ending"])
+def test_started_again_later_it_does_not_wait_for_the_cut(phase: Phase) -> None:
+    core, effects = restarted(phase, IDS)
+    assert effects == [Continue(), DONE]
+    assert core.scaling.state is State.CHANGED
+    settle(core, effects)
+    assert sorted(core.index.ids()) == sorted(STAYING)
+
+
+def test_started_again_after_the_scaling_it_throws_out_what_moved_away() -> None:
+    core = MatcherCore("matcher-1", lambda: 0)
+    core.on_recovered([record(id) for id in IDS], foreign_expected=True)
+    effects = settle(core, core.on_configuration(ENDED))
+    assert [sorted(effect.ids) for effect in effects[:-1]] == [sorted(MOVING)]
+    assert effects[-1] == ExpectForeign(False)
+
+
+def test_without_the_mark_of_a_scaling_nothing_is_looked_at() -> None:
+    core = MatcherCore("matcher-1", lambda: 0)
+    core.on_recovered([record(id) for id in IDS])
+    assert core.on_configuration(ENDED) == []
+    assert len(core.index) == len(IDS)
