@@ -16,13 +16,14 @@ from braid.messages import (
     ScaleEnd,
     Send,
     StartScale,
+    Subscribe,
 )
 from braid.scaling import ReportStep
 from braid.selector import BroadcastSelector
 from braid.subscription import SubscriptionRecord
 from braid.topology import Change, Configuration, Phase, Target
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Continue, Erase, ExpectForeign, StoreState
+from services.matcher.effects import Continue, Erase, ExpectForeign, Store, StoreState
 from tests.core.scaling_cases import record
 
 NAMES = ("matcher-1", "matcher-2")
@@ -49,6 +50,10 @@ class Handover:
             self.disks[name] = {known.id: known for known in own}
             core.on_recovered(own)
             core.on_configuration(self.settled)
+        self.known = set(IDS)
+        for number in range(6):  # on their way when the scaling begins
+            id, accesspoint = f"late-{number}", ACCESSPOINTS[number % 2]
+            self.send(accesspoint, selector.matcher_of(id), [Subscribe(1, number, "connpoint-1", record(id))])
         self.enter("moving")
 
     # What may happen next
@@ -141,8 +146,11 @@ class Handover:
         queue.extend(lambda message=message: self.arrive(sender, receiver, message) for message in messages)  # type: ignore[misc]
 
     def arrive(self, sender: str, receiver: str, message: Any) -> None:
-        scaling = self.cores[receiver].scaling
+        core, scaling = self.cores[receiver], self.cores[receiver].scaling
         match message:
+            case Subscribe():
+                effects = core.on_subscribe(sender, message)
+                self.known.add(message.record.id)
             case StartScale(epoch):
                 effects = scaling.on_start_scale(sender, epoch)
             case AddMatcherState():
@@ -164,7 +172,7 @@ class Handover:
             match effect:
                 case Send(receiver, messages) if receiver in NAMES:
                     self.send(name, receiver, messages)
-                case StoreState() | Erase() | ExpectForeign():
+                case Store() | StoreState() | Erase() | ExpectForeign():
                     queue = self.queues.setdefault(f"disk of {name}", deque())
                     queue.append(lambda effect=effect: self.written(name, effect))  # type: ignore[misc]
                 case Continue():
@@ -174,9 +182,11 @@ class Handover:
                 case ReportStep(_, step):
                     self.reports.add((name, step))
 
-    def written(self, name: str, effect: StoreState | Erase | ExpectForeign) -> None:
+    def written(self, name: str, effect: Store | StoreState | Erase | ExpectForeign) -> None:
         disk = self.disks[name]
         match effect:
+            case Store(stored):
+                disk[stored.id] = stored
             case StoreState(records):
                 disk.update({known.id: known for known in records})
                 self.perform(name, self.cores[name].scaling.on_state_stored(effect))
@@ -194,10 +204,10 @@ class Handover:
         change = self.configuration.change
         if change is not None and change.phase == "moving":
             counting = [id for name in self.settled.matchers for id in self.counting(name, new_epoch=False)]
-            assert sorted(counting) == sorted(IDS)
+            assert sorted(counting) == sorted(self.known)
         elif change is not None and change.phase in ("changing", "flushing"):
             counting = [id for name in self.target.matchers for id in self.counting(name, new_epoch=True)]
-            assert sorted(counting) == sorted(IDS)
+            assert sorted(counting) == sorted(self.known)
 
     def counting(self, name: str, *, new_epoch: bool) -> list[str]:
         core = self.cores[name]
@@ -208,6 +218,6 @@ class Handover:
         assert self.configuration.change is None
         selector = BroadcastSelector(self.configuration)
         for name, core in self.cores.items():
-            own = sorted(id for id in IDS if selector.matcher_of(id) == name)
+            own = sorted(id for id in self.known if selector.matcher_of(id) == name)
             assert sorted(core.index.ids()) == sorted(self.disks[name]) == own
             assert not self.marks[name]
