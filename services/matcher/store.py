@@ -22,6 +22,8 @@ _decode = msgspec.msgpack.Decoder(SubscriptionRecord).decode
 class SubscriptionStore:
     def __init__(self, path: Path, settings: Matching) -> None:
         self._database = GroupCommit(path, settings.fsync, settings.fsync_interval_s)
+        self._foreign_expected = False
+        self._mark_failed = False  # to be written again
 
     async def open(self) -> tuple[list[SubscriptionRecord], bool]:
         """All records, and whether some of them may belong to others."""
@@ -33,7 +35,7 @@ class SubscriptionStore:
         self._database.put(_PREFIX + record.id.encode(), _encode(record), done)
 
     def put_all(self, records: list[SubscriptionRecord], done: Callable[[Exception | None], None]) -> None:
-        """Of another matcher. The mark goes with them, so that they are never there without it."""
+        """A chunk of another matcher. The mark goes with it in one write, so that it is never there without."""
         pairs = [(_PREFIX + record.id.encode(), _encode(record)) for record in records]
         self._database.put_all([(_FOREIGN, b""), *pairs], done)
 
@@ -48,12 +50,18 @@ class SubscriptionStore:
         self._database.put_all([], done)
 
     def expect_foreign(self, expected: bool) -> None:
+        self._foreign_expected, self._mark_failed = expected, False
         if expected:
-            self._database.put_all([(_FOREIGN, b"")], lambda _failure: None)
+            self._database.put(_FOREIGN, b"", self._on_mark)
         else:
             self._database.delete(_FOREIGN)
 
+    def _on_mark(self, failure: Exception | None) -> None:
+        self._mark_failed = failure is not None and self._foreign_expected
+
     def flush(self) -> None:
+        if self._mark_failed:
+            self.expect_foreign(True)
         self._database.flush()
 
     @property

@@ -320,6 +320,72 @@ async def test_the_subscription_store(tmp_path: Path) -> None:
     await again.close()
 
 
+async def test_many_at_once_are_one_write_and_one_answer(tmp_path: Path) -> None:
+    database = await opened(tmp_path)
+    pairs = [(b"k%d" % n, b"v") for n in range(3)]
+    assert await written(lambda done: database.put_all(pairs, done)) is None
+    assert database.groups == [pairs]
+    await database.close()
+
+
+async def test_nothing_at_all_is_answered_behind_whatever_was_queued_before(tmp_path: Path) -> None:
+    """A chunk without records, which only says that there are no more, is acknowledged too."""
+    database = await opened(tmp_path)
+    answers: list[str] = []
+    database.put(b"k", b"v", lambda _: answers.append("first"))
+    assert await written(lambda done: database.put_all([], done)) is None
+    assert answers == ["first"]
+    assert await written(lambda done: database.put_all([], done)) is None
+    await database.close()
+
+
+async def test_the_store_knows_whether_subscriptions_of_others_may_be_in_it(tmp_path: Path) -> None:
+    store = SubscriptionStore(tmp_path, Matching())
+    await store.open()
+    record = SubscriptionRecord("s-1", "anna", "connpoint-1", "", 0.0)
+    store.expect_foreign(True)
+    assert await written(lambda done: store.put_all([record], done)) is None
+    await store.close()
+    store = SubscriptionStore(tmp_path, Matching())
+    assert await store.open() == ([record], True)
+    store.erase([], None)
+    store.expect_foreign(False)
+    await store.close()
+    store = SubscriptionStore(tmp_path, Matching())
+    assert await store.open() == ([record], False)
+    await store.close()
+
+
+async def test_the_mark_of_others_is_written_again_when_the_disk_was_full(tmp_path: Path) -> None:
+    store = SubscriptionStore(tmp_path, Matching())
+    database = store._database = await opened(tmp_path)
+    database.failing = True
+    store.expect_foreign(True)
+    await until(lambda: database.groups)
+    database.failing = False
+    store.flush()
+    await until(lambda: len(database.groups) == 2)
+    assert await written(lambda done: store.put(SubscriptionRecord("s-1", "a", "c", "", 0.0), done)) is None
+    assert await database.has(b"foreign")
+    database.failing = True
+    store.expect_foreign(True)
+    store.expect_foreign(False)
+    await until(lambda: len(database.groups) == 4)
+    database.failing = False
+    store.flush()
+    await until(lambda: len(database.groups) == 5)
+    assert not await database.has(b"foreign")
+    await store.close()
+
+
+async def test_a_chunk_of_another_is_never_on_disk_without_the_mark(tmp_path: Path) -> None:
+    store = SubscriptionStore(tmp_path, Matching())
+    database = store._database = await opened(tmp_path)
+    assert await written(lambda done: store.put_all([SubscriptionRecord("s-1", "a", "c", "", 0.0)], done)) is None
+    assert [key for key, _ in database.groups[0]] == [b"foreign", b"s/s-1"]
+    await store.close()
+
+
 _WRITER = """
 import asyncio, sys
 from pathlib import Path

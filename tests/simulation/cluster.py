@@ -39,7 +39,7 @@ class Simulation:
         self._crashes = crashes
         self._breaks = breaks
         self._published: dict[int, int] = {}
-        sizes = [self.random.randint(1, 3) for _ in LAYERS]
+        sizes = self._sizes()
         names = [tuple(f"{layer}-{n}" for n in range(1, size + 1)) for layer, size in zip(LAYERS, sizes, strict=True)]
         self.network = Network(self.scheduler, held_messages_max=20)
         self.zookeeper = SimulatedZooKeeper(self.scheduler, Configuration(1, names[1], names[2], names[3]))
@@ -47,6 +47,10 @@ class Simulation:
         self.slices: list[SimulatedSlice] = []
         for name in [name for layer in names for name in layer]:
             self.add_slice(name)
+
+    def _sizes(self) -> list[int]:
+        """How many slices each layer has, in the order of `LAYERS`."""
+        return [self.random.randint(1, 3) for _ in LAYERS]
 
     def add_slice(self, name: str) -> SimulatedSlice:
         shared: tuple[Any, ...] = (self.scheduler, self.network, self.zookeeper)

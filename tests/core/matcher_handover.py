@@ -1,0 +1,223 @@
+"""Two matchers, wired to each other: every channel between them, their disks and ZooKeeper is a queue."""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from braid.messages import (
+    AddMatcherState,
+    ChangeMatcher,
+    ChangeMatcherOnExitPoint,
+    ExitPointScaling,
+    MatcherStateStored,
+    ScaleEnd,
+    Send,
+    StartScale,
+    Subscribe,
+)
+from braid.scaling import ReportStep
+from braid.selector import BroadcastSelector
+from braid.subscription import SubscriptionRecord
+from braid.topology import Change, Configuration, Phase, Target
+from services.matcher.core import MatcherCore
+from services.matcher.effects import Continue, Erase, ExpectForeign, Store, StoreState
+from tests.core.scaling_cases import record
+
+NAMES = ("matcher-1", "matcher-2")
+ACCESSPOINTS = ("accesspoint-1", "accesspoint-2")
+IDS = [f"s-{number}" for number in range(24)]
+
+
+class Handover:
+    """One scaling; a test says which of the queues moves next."""
+
+    def __init__(self, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+        self.settled = Configuration(1, ACCESSPOINTS, before, ("exitpoint-1",), epochs=1)
+        self.target = Target(2, ACCESSPOINTS, after, ("exitpoint-1",))
+        self.configuration = self.settled
+        self.queues: dict[str, deque[Callable[[], None]]] = {}
+        self.cores = {name: MatcherCore(name, lambda: 0) for name in NAMES}
+        self.disks: dict[str, dict[str, SubscriptionRecord]] = {name: {} for name in NAMES}
+        self.marks = dict.fromkeys(NAMES, False)
+        self.reports: set[tuple[str, str]] = set()
+        self.breaks = 0
+        selector = BroadcastSelector(self.settled)
+        for name, core in self.cores.items():
+            own = [record(id) for id in IDS if selector.matcher_of(id) == name]
+            self.disks[name] = {known.id: known for known in own}
+            core.on_recovered(own)
+            core.on_configuration(self.settled)
+        self.known = set(IDS)
+        for number in range(6):  # on their way when the scaling begins
+            id, accesspoint = f"late-{number}", ACCESSPOINTS[number % 2]
+            self.send(accesspoint, selector.matcher_of(id), [Subscribe(1, number, "connpoint-1", record(id))])
+        self.enter("moving")
+
+    # What may happen next
+
+    def actions(self) -> dict[str, Callable[[], None]]:
+        found = {name: partial(self._move, queue) for name, queue in self.queues.items() if queue}
+        following = self._following()
+        if following is not None:
+            found["coordinator"] = partial(following)
+        return dict(found)
+
+    def _move(self, queue: deque[Callable[[], None]]) -> None:
+        queue.popleft()()
+
+    def _following(self) -> Callable[[], None] | None:
+        change = self.configuration.change
+        if change is None:
+            return None
+        taking_part = set(self.configuration.union("matcher"))
+        leaving = taking_part - set(self.target.matchers)
+        awaited: dict[Phase, tuple[str, set[str]]] = {
+            "moving": ("change-ready", taking_part),
+            "changing": ("done", taking_part),
+            "flushing": ("done", set()),
+            "ending": ("drained", leaving),
+        }
+        step, names = awaited[change.phase]
+        if not all((name, step) in self.reports for name in names):
+            return None
+        match change.phase:
+            case "moving":
+                return lambda: self.enter("changing")
+            case "changing":
+                return lambda: self.enter("flushing")
+            case "flushing":
+                return lambda: self.enter("ending")
+            case "ending":
+                return self.end
+
+    def break_link(self) -> None:
+        self.breaks += 1
+        for name, other in (NAMES, NAMES[::-1]):
+            self.queues.pop(f"{name} to {other}", None)
+        for name, other in (NAMES, NAMES[::-1]):
+            self.perform(name, self.cores[name].scaling.on_peer_up(other))
+
+    def give_up(self) -> None:
+        self.write(msgspec.structs.replace(self.settled, epochs=2))
+
+    # Coordinator and access points
+
+    def enter(self, phase: Phase) -> None:
+        self.write(msgspec.structs.replace(self.settled, change=Change("scaling-1", phase, self.target, {})))
+        for accesspoint in ACCESSPOINTS:
+            for matcher in self.configuration.union("matcher"):
+                self.send(accesspoint, matcher, self._said(phase, accesspoint, matcher))
+
+    def _said(self, phase: Phase, accesspoint: str, matcher: str) -> list[Any]:
+        match phase:
+            case "moving":
+                return [StartScale(2)]
+            case "changing":
+                return self._cut(accesspoint, matcher)
+            case "flushing":
+                return []
+            case "ending":
+                return [ScaleEnd(2)]
+
+    def _cut(self, accesspoint: str, matcher: str) -> list[Any]:
+        cut: list[Any] = [ExitPointScaling(2), ChangeMatcher(2)]
+        if matcher in self.settled.matchers:
+            cut.insert(0, ChangeMatcherOnExitPoint(2, accesspoint, len(self.target.matchers)))
+        return cut
+
+    def end(self) -> None:
+        self.write(Configuration(2, ACCESSPOINTS, self.target.matchers, ("exitpoint-1",), epochs=2))
+
+    def write(self, configuration: Configuration) -> None:
+        """Everybody hears of it at another time, and of the newest only."""
+        self.configuration = configuration
+        for name, core in self.cores.items():
+            self.queues[f"zookeeper to {name}"] = deque(
+                [lambda name=name, core=core: self.perform(name, core.on_configuration(configuration))]  # type: ignore[misc]
+            )
+
+    # Channels
+
+    def send(self, sender: str, receiver: str, messages: list[Any]) -> None:
+        queue = self.queues.setdefault(f"{sender} to {receiver}", deque())
+        queue.extend(lambda message=message: self.arrive(sender, receiver, message) for message in messages)  # type: ignore[misc]
+
+    def arrive(self, sender: str, receiver: str, message: Any) -> None:
+        core, scaling = self.cores[receiver], self.cores[receiver].scaling
+        match message:
+            case Subscribe():
+                effects = core.on_subscribe(sender, message)
+                self.known.add(message.record.id)
+            case StartScale(epoch):
+                effects = scaling.on_start_scale(sender, epoch)
+            case AddMatcherState():
+                effects = scaling.on_add_matcher_state(sender, message)
+            case MatcherStateStored():
+                effects = scaling.on_matcher_state_stored(sender, message)
+            case ChangeMatcherOnExitPoint():
+                effects = scaling.on_change_matcher_on_exit_point(sender, message)
+            case ExitPointScaling(epoch):
+                effects = scaling.on_exit_point_scaling(sender, epoch)
+            case ChangeMatcher(epoch):
+                effects = scaling.on_change_matcher(sender, epoch)
+            case ScaleEnd(epoch):
+                effects = scaling.on_scale_end(sender, epoch)
+        self.perform(receiver, effects)
+
+    def perform(self, name: str, effects: list[Any]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(receiver, messages) if receiver in NAMES:
+                    self.send(name, receiver, messages)
+                case Store() | StoreState() | Erase() | ExpectForeign():
+                    queue = self.queues.setdefault(f"disk of {name}", deque())
+                    queue.append(lambda effect=effect: self.written(name, effect))  # type: ignore[misc]
+                case Continue():
+                    self.queues[f"later at {name}"] = deque(
+                        [lambda: self.perform(name, self.cores[name].on_continue())]
+                    )
+                case ReportStep(_, step):
+                    self.reports.add((name, step))
+
+    def written(self, name: str, effect: Store | StoreState | Erase | ExpectForeign) -> None:
+        disk = self.disks[name]
+        match effect:
+            case Store(stored):
+                disk[stored.id] = stored
+            case StoreState(records):
+                disk.update({known.id: known for known in records})
+                self.perform(name, self.cores[name].scaling.on_state_stored(effect))
+            case Erase(ids):
+                for id in ids:
+                    disk.pop(id, None)
+            case ExpectForeign(expected):
+                self.marks[name] = expected
+
+    # What must hold
+
+    def check(self) -> None:
+        """In the epoch in force, each subscription counts at exactly one matcher, whoever has heard what."""
+        assert {core.scaling.violations for core in self.cores.values()} == {0}
+        change = self.configuration.change
+        if change is not None and change.phase == "moving":
+            counting = [id for name in self.settled.matchers for id in self.counting(name, new_epoch=False)]
+            assert sorted(counting) == sorted(self.known)
+        elif change is not None and change.phase in ("changing", "flushing"):
+            counting = [id for name in self.target.matchers for id in self.counting(name, new_epoch=True)]
+            assert sorted(counting) == sorted(self.known)
+
+    def counting(self, name: str, *, new_epoch: bool) -> list[str]:
+        core = self.cores[name]
+        hidden = core._holdings.shares.hidden(new_epoch=new_epoch)
+        return [id for id in core.index.ids() if not any(id in ids for ids in hidden)]
+
+    def check_end(self) -> None:
+        assert self.configuration.change is None
+        selector = BroadcastSelector(self.configuration)
+        for name, core in self.cores.items():
+            own = sorted(id for id in self.known if selector.matcher_of(id) == name)
+            assert sorted(core.index.ids()) == sorted(self.disks[name]) == own
+            assert not self.marks[name]
