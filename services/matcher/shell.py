@@ -126,7 +126,8 @@ class Matcher(ProbedSlice):
     def _on_state_stored(self, stored: StoreState, failure: Exception | None) -> None:
         """A chunk that cannot be written is never acknowledged, and the scaling is given up in the end."""
         if failure is None:
-            self._perform_all(self._core.scaling.on_state_stored(stored))
+            with self.longest_steps.noting("state stored"):
+                self._perform_all(self._core.scaling.on_state_stored(stored))
 
     def _continue_soon(self) -> None:
         """Behind whatever has arrived meanwhile."""
@@ -136,7 +137,8 @@ class Matcher(ProbedSlice):
 
     def _continue(self) -> None:
         self._continuing = False
-        self._perform_all(self._core.on_continue())
+        with self.longest_steps.noting("continuing"):
+            self._perform_all(self._core.on_continue())
 
     def on_tick(self, now_s: float) -> None:
         if now_s >= self._expire_at_s:

@@ -10,7 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from braid.scaling import Ask
-from tests.cluster.traffic import socket
+from tests.cluster.clients import socket
 from tests.service.in_process import client_of, in_process_cluster
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
 
