@@ -22,6 +22,8 @@ from benchmarks.scaling.subscribing import Newcomers, Wait
 _SETTLES_S = 3.0  # after the traffic began, before anything counts
 _LOOKS_S = 0.5  # at the longest steps of each slice
 _STEP = re.compile(r'^braid_longest_step_seconds\{layer="(\w+)",step="([^"]+)"\} (\S+)$', re.MULTILINE)
+# One connection holds all that is loaded, because one subscriber is to see everything.
+_SETTINGS = {"BRAID_LIMITS__SUBSCRIPTIONS_PER_CONNECTION_MAX": "10000000"}
 
 Say = Callable[[str], None]
 
@@ -40,11 +42,12 @@ async def run(subscriptions: int, options: Options, say: Say) -> Measured:
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-")))
         say("starting the cluster")
-        cluster = stack.enter_context(local_cluster(directory, f"{options.layer}={options.before}"))
+        # New subscriptions have a door of their own: the scaling is to be measured, not the load of one process.
+        cluster = stack.enter_context(local_cluster(directory, f"connpoint=2,{options.layer}={options.before}", _SETTINGS))
         api = cluster.api[0]
         receiver = stack.enter_context(Receiver(api, subscriptions))
         load_s = await _load(receiver, subscriptions, say)
-        newcomers = stack.enter_context(Newcomers(api, options.new_rate)) if options.new_rate else None
+        newcomers = stack.enter_context(Newcomers(cluster.api[1], options.new_rate)) if options.new_rate else None
         publishers = Publishers(options.rate, subscriptions)
         await publishers.start(api)
         if newcomers is not None:
@@ -68,7 +71,7 @@ async def _load(receiver: Receiver, subscriptions: int, say: Say) -> float:
     started = time.perf_counter()
     loaded = 0
     while loaded < subscriptions:
-        loaded = await asyncio.to_thread(receiver.orders.recv)
+        loaded = await asyncio.to_thread(receiver.receive)
         say(f"loading {loaded:,} of {subscriptions:,} subscriptions")
     return time.perf_counter() - started
 

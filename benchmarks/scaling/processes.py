@@ -1,6 +1,7 @@
 """A process of its own for a part of the load, so that what it measures is not delayed by the others."""
 
 import multiprocessing
+import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import TracebackType
@@ -22,6 +23,13 @@ class Worker:
         count: int = self._count.value
         return count
 
+    def receive(self) -> Any:
+        """What it sends next. Raises `RuntimeError` when it has ended instead; it said why."""
+        while not self.orders.poll(0.5):
+            if not self._process.is_alive():
+                raise RuntimeError("a process that makes the load has failed")
+        return self.orders.recv()
+
     def __enter__(self) -> "Any":
         self._process.start()
         return self
@@ -31,3 +39,13 @@ class Worker:
     ) -> None:
         self._process.terminate()
         self._process.join()
+
+
+def when_ordered(orders: Connection, act: Callable[[], None]) -> None:
+    """Calls it on a thread of its own, which does not keep a process alive that fails meanwhile."""
+
+    def wait() -> None:
+        orders.recv()
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()

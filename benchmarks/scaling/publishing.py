@@ -10,7 +10,7 @@ from websockets.asyncio.client import ClientConnection
 from benchmarks.load import open_socket
 
 CONNECTIONS = 4
-_PAUSE_S = 0.005
+_PAUSE_S = 0.01
 
 
 class _Answer(msgspec.Struct, gc=False):

@@ -19,7 +19,7 @@ import uvloop
 from websockets.asyncio.client import ClientConnection
 
 from benchmarks.load import open_socket
-from benchmarks.scaling.processes import Worker
+from benchmarks.scaling.processes import Worker, when_ordered
 
 _UNDER_WAY_MAX = 64  # subscribes; the door reads no more of one connection
 
@@ -91,10 +91,10 @@ def receive(api: str, subscriptions: int, orders: Connection, count: Any) -> Non
 
 async def _receive(api: str, subscriptions: int, orders: Connection, count: Any) -> None:
     ledger = Ledger()
-    answering = asyncio.create_task(asyncio.to_thread(_hand_over, ledger, orders))
+    when_ordered(orders, lambda: orders.send(ledger.received))
     async with open_socket(api, "receiver") as socket, _loading(socket, subscriptions) as acknowledge:
         loaded = 0
-        while not answering.done():
+        while True:
             frame = _decode(await socket.recv(decode=False))
             now_s = time.time()
             if frame.op == "notify":
@@ -106,12 +106,6 @@ async def _receive(api: str, subscriptions: int, orders: Connection, count: Any)
             loaded += 1
             if loaded % 1000 == 0 or loaded == subscriptions:
                 orders.send(loaded)
-
-
-def _hand_over(ledger: Ledger, orders: Connection) -> None:
-    """On a thread, because it waits for the order, and the answer is large."""
-    orders.recv()
-    orders.send(ledger.received)
 
 
 @asynccontextmanager
@@ -139,5 +133,5 @@ class Receiver(Worker):
 
     def received(self) -> Received:
         self.orders.send("received")
-        answer: Received = self.orders.recv()
+        answer: Received = self.receive()
         return answer

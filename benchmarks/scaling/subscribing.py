@@ -14,10 +14,10 @@ import uvloop
 from websockets.asyncio.client import ClientConnection
 
 from benchmarks.load import open_socket
-from benchmarks.scaling.processes import Worker
+from benchmarks.scaling.processes import Worker, when_ordered
 
 CONNECTIONS = 16  # the door answers at most 64 at once on each; what is due beyond that waits in its socket
-_PAUSE_S = 0.005
+_PAUSE_S = 0.01
 
 Wait = tuple[float, float]  # when it was due, in seconds since 1970; how long until it was acknowledged
 
@@ -42,17 +42,23 @@ async def _subscribe(api: str, rate: float, orders: Connection, count: Any) -> N
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     sockets = [await open_socket(api, f"newcomer-{n}") for n in range(CONNECTIONS)]
-    await loop.run_in_executor(None, orders.recv)
+    begun = asyncio.Event()
+    when_ordered(orders, lambda: _set(loop, begun))
+    await begun.wait()
+    when_ordered(orders, lambda: _set(loop, stopping))
     tasks = [asyncio.create_task(_ask(socket, place, rate, due_s, stopping)) for place, socket in enumerate(sockets)]
     tasks += [asyncio.create_task(_acknowledge(socket, due_s, waits, count)) for socket in sockets]
-    await loop.run_in_executor(None, orders.recv)
-    stopping.set()
+    await stopping.wait()
     async with asyncio.timeout(60):
         while due_s:
             await asyncio.sleep(0.01)
     for task in tasks:
         task.cancel()
-    await loop.run_in_executor(None, orders.send, waits)
+    orders.send(waits)
+
+
+def _set(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    loop.call_soon_threadsafe(event.set)
 
 
 async def _ask(
@@ -89,5 +95,5 @@ class Newcomers(Worker):
 
     def waits(self) -> list[Wait]:
         self.orders.send("waits")
-        answer: list[Wait] = self.orders.recv()
+        answer: list[Wait] = self.receive()
         return answer
