@@ -68,7 +68,7 @@ class Election:
             self._reconciling.emit(Deposed())
 
     async def _remove_dead(self, names: list[str]) -> None:
-        """Whoever was killed on this host need not be waited for. The watch fires, and the next round sees us first."""
+        """Whoever was killed on this host is not waited for. The watch fires, and the next round sees our place."""
         paths = [self._paths.candidate(name) for name in names]
         for path, payload in zip(paths, await self._session.get_all(paths), strict=True):
             try:

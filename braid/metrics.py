@@ -28,6 +28,11 @@ LINK_UNSENT_BYTES = Gauge("braid_link_unsent_bytes", "Bytes queued on all links 
 BACKPRESSURE = Counter("braid_backpressure_total", "Times upstream links were no longer read", ["layer"])
 EPOCH = Gauge("braid_epoch", "Epoch of the configuration in force", ["layer"])
 LOOP_LAG_SECONDS = Gauge("braid_loop_lag_seconds", "How late the last tick of the event loop was", ["layer"])
+LONGEST_STEP_SECONDS = Gauge(
+    "braid_longest_step_seconds",
+    "Longest time of the last 10 to 20 seconds that one step kept the event loop from everything else",
+    ["layer", "step"],
+)
 
 PUBLICATIONS_ACCEPTED = Counter("braid_publications_accepted_total", "Publications logged and acknowledged")
 PUBLICATIONS_REFUSED = Counter("braid_publications_refused_total", "Publications refused", ["reason"])

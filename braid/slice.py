@@ -33,6 +33,7 @@ from braid.coordination_events import (
 from braid.http_server import HttpServer
 from braid.links import LinkPool
 from braid.logs import set_log_field
+from braid.longest import LongestSteps
 from braid.messages import AnyMessage, Send
 from braid.probes import probes_app
 from braid.reporting import Reporting
@@ -76,6 +77,7 @@ class Slice(ABC):
             settings.cluster.zookeeper, settings.cluster.name, settings.cluster.session_timeout_s, self._on_event
         )
         self._reporting = Reporting(name, self.incarnation, self.coordination)
+        self.longest_steps = LongestSteps(self.layer)
 
     # What a layer fills in
 
@@ -115,7 +117,9 @@ class Slice(ABC):
             if kind in TRACED_KINDS:
                 log_traced(run)
             handling, count, size = self._metrics_of(name)
-            handling.observe(time.perf_counter() - started)
+            took_s = time.perf_counter() - started
+            handling.observe(took_s)
+            self.longest_steps.note(name, took_s)
             count.inc(len(run))
             size.observe(len(run))
 
@@ -173,7 +177,8 @@ class Slice(ABC):
                 log.info("configured", phase="" if change is None else change.phase)
                 self._reporting.on_change(None if change is None else change.id)
                 self._retarget()  # before it is told, so that what it has to say to new slices waits for their links
-                self.on_configured(configuration)
+                with self.longest_steps.noting("configuration"):
+                    self.on_configured(configuration)
             case ConfigurationChanged():
                 log.info("waiting for a configuration")
             case Registered():
@@ -261,7 +266,9 @@ class Slice(ABC):
             expected = loop.time() + TICK_S
             await asyncio.sleep(TICK_S)
             lag.set(max(0.0, loop.time() - expected))
-            self.on_tick(time.time())
+            with self.longest_steps.noting("tick"):
+                self.on_tick(time.time())
+            self.longest_steps.show(loop.time())
 
     async def _shut_down(self) -> None:
         log.info("stopping")

@@ -133,7 +133,8 @@ class Matcher(ProbedSlice):
     def _on_state_stored(self, stored: StoreState, failure: Exception | None) -> None:
         """A chunk that cannot be written is never acknowledged, and the scaling is given up in the end."""
         if failure is None:
-            self._perform_all(self._core.scaling.on_state_stored(stored))
+            with self.longest_steps.noting("state stored"):
+                self._perform_all(self._core.scaling.on_state_stored(stored))
 
     def _on_all_written(self, failure: Exception | None) -> None:
         if failure is None:
@@ -149,7 +150,8 @@ class Matcher(ProbedSlice):
 
     def _continue(self) -> None:
         self._continuing = False
-        self._perform_all(self._core.on_continue())
+        with self.longest_steps.noting("continuing"):
+            self._perform_all(self._core.on_continue())
 
     def on_tick(self, now_s: float) -> None:
         if now_s >= self._expire_at_s:

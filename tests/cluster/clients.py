@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 SENSORS = 4
 SLOTS = 50
+LOST = (ConnectionClosed, InvalidHandshake, OSError)  # a connection point that has just started refuses with 503
 
 Address = Callable[[], str]  # asked at each connection: a connection point that was started again may be elsewhere
 
@@ -46,7 +47,7 @@ class Subscriber:
             try:
                 async with socket(address(), subscriber=self.name, last_event_id=self._event) as connection:
                     await self._receive(connection)
-            except (ConnectionClosed, OSError):
+            except LOST:
                 if not self.may_break:
                     raise
                 await asyncio.sleep(0.1)
@@ -89,7 +90,7 @@ class Publisher:
                 async with socket(address()) as connection:
                     self.connections += 1
                     await self._publish(connection, stop, pause_s)
-            except (ConnectionClosed, OSError):
+            except LOST:
                 await asyncio.sleep(0.1)
 
     async def _publish(self, connection: ClientConnection, stop: asyncio.Event, pause_s: float) -> None:

@@ -91,7 +91,7 @@ async def test_a_matcher_is_replaced(cluster: ScaledCluster, traffic: Traffic) -
 
 @pytest.mark.slow
 async def test_a_start_after_a_scaling_finds_all_subscriptions(tmp_path: Path) -> None:
-    wanted = {f"value = {number}" for number in range(200)}
+    wanted = {f"value = {number}" for number in range(60)}
     with local_cluster(tmp_path) as local, scaled(local) as cluster:
         for filter in sorted(wanted):
             await cluster.call("/v1/subscriptions", {"filter": filter, "subscriber": "dashboard"})

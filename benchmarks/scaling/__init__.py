@@ -1,0 +1,1 @@
+"""What a scaling costs those who publish, subscribe and receive meanwhile."""

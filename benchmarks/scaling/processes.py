@@ -1,0 +1,51 @@
+"""A process of its own for a part of the load, so that what it measures is not delayed by the others."""
+
+import multiprocessing
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any
+
+
+class Worker:
+    """Runs `work(*arguments, orders, count)`; `count` is what it has done so far, `orders` its end of a pipe."""
+
+    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._count = context.Value("q", 0, lock=False)
+        self.orders: Connection
+        self.orders, there = context.Pipe()
+        self._process = context.Process(target=work, args=(*arguments, there, self._count), daemon=True)
+
+    @property
+    def count(self) -> int:
+        count: int = self._count.value
+        return count
+
+    def receive(self) -> Any:
+        """What it sends next. Raises `RuntimeError` when it has ended instead; it said why."""
+        while not self.orders.poll(0.5):
+            if not self._process.is_alive():
+                raise RuntimeError("a process that makes the load has failed")
+        return self.orders.recv()
+
+    def __enter__(self) -> "Any":
+        self._process.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        self._process.join()
+
+
+def when_ordered(orders: Connection, act: Callable[[], None]) -> None:
+    """Calls it on a thread of its own, which does not keep a process alive that fails meanwhile."""
+
+    def wait() -> None:
+        orders.recv()
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -1,0 +1,76 @@
+"""Publications at a constant rate over several connections, numbered so that a receiver can tell what is missing."""
+
+import asyncio
+import time
+from contextlib import suppress
+
+import msgspec
+from websockets.asyncio.client import ClientConnection
+
+from benchmarks.load import open_socket
+
+CONNECTIONS = 4
+_PAUSE_S = 0.01
+
+
+class _Answer(msgspec.Struct, gc=False):
+    op: str
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+class Publishers:
+    """Each connection is a publisher of its own."""
+
+    def __init__(self, rate: float, subscriptions: int) -> None:
+        self._rate = rate / CONNECTIONS
+        self._subscriptions = subscriptions
+        self._stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self.sent = [0] * CONNECTIONS
+        self.longest_delay_s = 0.0  # of the generator itself: how late it published
+
+    async def start(self, api: str) -> None:
+        for publisher in range(CONNECTIONS):
+            socket = await open_socket(api)
+            self._tasks.append(asyncio.create_task(self._publish(socket, publisher)))
+
+    async def stop(self) -> None:
+        self._stopping = True
+        await asyncio.gather(*self._tasks)
+
+    async def _publish(self, socket: ClientConnection, publisher: int) -> None:
+        await asyncio.sleep(publisher * _PAUSE_S / CONNECTIONS)
+        acknowledging = asyncio.create_task(_acknowledge(socket))
+        began_s, turn_s = time.time(), time.time()
+        while not self._stopping:
+            now_s = time.time()
+            self.longest_delay_s = max(self.longest_delay_s, now_s - turn_s - _PAUSE_S)
+            first = self.sent[publisher]
+            due = int((now_s - began_s) * self._rate) - first
+            if due > 0:
+                await socket.send(self._frame(publisher, first, due, now_s), text=True)
+                self.sent[publisher] += due
+            turn_s = time.time()
+            await asyncio.sleep(_PAUSE_S)
+        acknowledging.cancel()
+        with suppress(asyncio.CancelledError):
+            await acknowledging
+        # Not closed: what is under way is still to be acknowledged, and the receiver says when all of it is there.
+
+    def _frame(self, publisher: int, first: int, count: int, now_s: float) -> bytes:
+        rest = f'"value":41.5,"at":{now_s},"publisher":{publisher},"number":'
+        numbers = range(first, first + count)
+        sensors = [(number * CONNECTIONS + publisher) % self._subscriptions for number in numbers]
+        publications = ",".join(
+            f'{{"attributes":{{"sensor":"s{sensor}",{rest}{number}}}}}'
+            for sensor, number in zip(sensors, numbers, strict=True)
+        )
+        return f'{{"op":"publish","ref":{first},"publications":[{publications}]}}'.encode()
+
+
+async def _acknowledge(socket: ClientConnection) -> None:
+    while True:
+        answer = _decode(await socket.recv(decode=False))
+        assert answer.op == "published", answer
