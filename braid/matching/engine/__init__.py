@@ -6,7 +6,7 @@
 | `counts`, `scratch` | what lies where in two of the regions |
 | `hashing`, `attributes`, `keys` | names, values, texts, words, topics and tiles as keys |
 | `conditions`, `filter_reading`, `given_rows` | a subscription as rows of conditions; reading plain filters into them |
-| `programs`, `placing`, `ranges` | conjunctions, each found under one anchor; bitmaps for ranges |
+| `programs`, `placing`, `ranges`, `fetching` | conjunctions, each found under one anchor; bitmaps for ranges |
 | `json_reading`, `text_keys`, `topic_keys`, `tiles`, `reading` | publications as the facts and numbers they carry |
 | `searching`, `verifying`, `reporting` | from facts to matches |
 | `changing`, `gathering`, `hash_entries`, `finding` | what Python calls besides: changes, anchors, hashes, keys |

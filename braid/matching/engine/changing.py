@@ -6,6 +6,7 @@ from numba import uint64
 
 from braid.matching.engine.conditions import COUNT, END, HAS, KIND, ONE_OF, OPERATION, ROW, STOP, emit, is_strong
 from braid.matching.engine.counts import HOT, HOT_FIRST
+from braid.matching.engine.fetching import fetch_items
 from braid.matching.engine.filter_reading import read_filter
 from braid.matching.engine.given_rows import take_rows
 from braid.matching.engine.kernel import entry, kernel
@@ -101,6 +102,7 @@ def _add(t: Any, subscription: int, change_at: int) -> None:
         if expanded < 0:
             _add_program(t, emit(t, first, last, -1, 0), subscription, member)
         else:
+            fetch_items(t, expanded)
             for item in range(rows[expanded * ROW + COUNT]):
                 _add_program(t, emit(t, first, last, expanded, item), subscription, member)
         first = last + 1

@@ -15,6 +15,7 @@ SPLIT_LISTED = SPLIT_PROGRAMS + (1 << 25)  # those under one anchor
 SPLIT_SIGNATURES = SPLIT_LISTED + (1 << 25)  # of each of them
 SPLIT_SKETCH = SPLIT_SIGNATURES + (1 << 25)
 SPLIT_WAITING = SPLIT_SKETCH + (1 << 16)
+FETCHED = (1 << 28) - (1 << 10)  # what is fetched for the items of one row
 
 POLYNOMIALS = 0  # of the text being read
 TOPIC_LEVELS = (1 << 26) - (1 << 17)
