@@ -154,7 +154,7 @@ def test_a_violation_is_counted_and_delivered_nevertheless() -> None:
 
 
 def elsewhere(core: Any, *sequences: int, origin: str = ORIGIN) -> Any:
-    return core.on_confirmed_elsewhere([ConfirmedElsewhere(NEW_EPOCH, origin, list(sequences))])
+    return core.on_confirmed_elsewhere([ConfirmedElsewhere(NEW_EPOCH, origin, list(sequences))], 0.0)
 
 
 def test_what_waits_for_a_batch_that_was_confirmed_elsewhere_goes_on() -> None:

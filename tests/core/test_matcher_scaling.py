@@ -6,7 +6,7 @@ from braid.messages import AddMatcherState, MatcherStateStored, Send
 from braid.scaling import ReportStep
 from braid.topology import Phase
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Continue, Erase, ExpectForeign, StoreState
+from services.matcher.effects import Continue, Erase, ExpectForeign, StoreState, WhenWritten
 from services.matcher.scaling import State
 from tests.core.matcher_scaling_cases import (
     ACCESSPOINTS,
@@ -60,9 +60,10 @@ def test_who_sends_phase_by_phase() -> None:
     assert core.on_configuration(during("flushing")) == []
     assert core.on_configuration(during("ending")) == []
     assert end(core) == [Continue()]
-    (erased,) = core.on_continue()
+    erased, when_written = core.on_continue()
     assert isinstance(erased, Erase)
     assert (sorted(erased.ids), erased.answer) == (sorted(MOVING), None)
+    assert when_written == WhenWritten()
     assert core.on_configuration(ENDED) == [Continue()]
     assert core.on_continue() == [ExpectForeign(False)]
     assert sorted(core.index.ids()) == sorted(STAYING)
@@ -220,7 +221,7 @@ def test_started_again_in_changing_it_takes_over_what_is_its_own_in_the_new_epoc
     assert effects == [Continue()]
     assert core.scaling.state is State.READY
     assert core.scaling.selector_of(SETTLED.epoch) is None  # what moved away may be changed elsewhere by now
-    (erased,) = core.on_continue()
+    erased, _ = core.on_continue()
     assert sorted(erased.ids) == sorted(MOVING)
     assert cut(core)[-1] == DONE
     assert core.scaling.violations == 0
@@ -239,8 +240,24 @@ def test_started_again_after_the_scaling_it_throws_out_what_moved_away() -> None
     core = MatcherCore("matcher-1", lambda: 0)
     core.on_recovered([record(id) for id in IDS], foreign_expected=True)
     effects = settle(core, core.on_configuration(ENDED))
-    assert [sorted(effect.ids) for effect in effects[:-1]] == [sorted(MOVING)]
-    assert effects[-1] == ExpectForeign(False)
+    erased, *more = effects
+    assert sorted(erased.ids) == sorted(MOVING)
+    assert more == [WhenWritten(), ExpectForeign(False)]
+
+
+def test_it_is_not_ready_while_what_it_must_not_keep_is_on_its_disk() -> None:
+    """Started again behind the point of no return, it would take that for its own."""
+    core = MatcherCore("matcher-2", lambda: 0)
+    core.on_recovered([record(id) for id in IDS], foreign_expected=True)
+    core.on_configuration(SETTLED)
+    core.on_configuration(during("moving"))
+    for accesspoint in ACCESSPOINTS:
+        core.scaling.on_start_scale(accesspoint, NEW_EPOCH)
+    (chunk,) = core.scaling.on_add_matcher_state("matcher-1", AddMatcherState(NEW_EPOCH, 1, [], last=True))
+    stored = core.scaling.on_state_stored(chunk)
+    assert [effect for effect in stored if isinstance(effect, ReportStep)] == []
+    assert core.on_continue()[-1] == WhenWritten()
+    assert core.on_all_written() == [ReportStep(CHANGE, "change-ready")]
 
 
 def test_without_the_mark_of_a_scaling_nothing_is_looked_at() -> None:

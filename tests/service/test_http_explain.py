@@ -166,14 +166,16 @@ async def test_an_answer_of_one_matcher_is_not_enough() -> None:
 
 async def test_answers_of_two_epochs_make_no_whole() -> None:
     """The matchers of one epoch have each subscription once; those of two may have one twice, or not at all."""
-    questions = Questions(5.0, lambda _: None)
+    asked_with: list[int] = []
+    questions = Questions(5.0, lambda sends: asked_with.append(sends[0].messages[0][1]))
     questions.on_configuration(CONFIGURATION)
     asking = asyncio.create_task(questions.ask(0, lambda epoch, ref: (epoch, ref)))
     await asyncio.sleep(0)
+    (ref,) = asked_with
 
     def answer(epoch: int, matcher: str, asked: int) -> Explained:
-        message = Explained(epoch, 1, "connpoint-1", matcher, [], 0, asked=asked)
-        questions.on_answer(1, matcher, message, asked)
+        message = Explained(epoch, ref, "connpoint-1", matcher, [], 0, asked=asked)
+        questions.on_answer(ref, matcher, message, asked)
         return message
 
     answer(4, "matcher-1", 2)
