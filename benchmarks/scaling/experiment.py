@@ -43,7 +43,9 @@ async def run(subscriptions: int, options: Options, say: Say) -> Measured:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-")))
         say("starting the cluster")
         # New subscriptions have a door of their own: the scaling is to be measured, not the load of one process.
-        cluster = stack.enter_context(local_cluster(directory, f"connpoint=2,{options.layer}={options.before}", _SETTINGS))
+        cluster = stack.enter_context(
+            local_cluster(directory, f"connpoint=2,{options.layer}={options.before}", _SETTINGS)
+        )
         api = cluster.api[0]
         receiver = stack.enter_context(Receiver(api, subscriptions))
         load_s = await _load(receiver, subscriptions, say)

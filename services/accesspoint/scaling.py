@@ -3,7 +3,7 @@
 States
     serving    no scaling, or it is over here
     buffering  subscriptions are kept back, publications flow under the old epoch (phase moving)
-    holding    both cuts are sent, publications wait for the exit points (phase changing)
+    holding    both cuts are sent, publications too wait for the exit points (phase changing)
     flushed    everything flows under the new epoch; the scaling ends elsewhere
 
 Invariants: `StartScale` goes behind the last subscription of the old epoch; to each matcher
@@ -116,7 +116,7 @@ class AccessPointScaling:
 
     @property
     def keeps_back(self) -> bool:
-        return self.state is State.BUFFERING
+        return self.state in (State.BUFFERING, State.HOLDING)
 
     @property
     def holds(self) -> bool:
@@ -145,7 +145,7 @@ class AccessPointScaling:
         self._configuration = event.configuration
         self._on_in_force(event.configuration)
         self.state = State.SERVING
-        return [*self._release(now_s), *self._flush(now_s)]
+        return [*self._flush(now_s), *self._release(now_s)]
 
     def on_moving(self, event: Moving, now_s: float) -> Effects:
         configuration = self._enter(event)
@@ -157,10 +157,10 @@ class AccessPointScaling:
 
     def on_changing(self, event: Changing, now_s: float) -> Effects:
         configuration = self._enter(event)
-        cuts: list[Send] = [self._cut(configuration, matcher) for matcher in configuration.union("matcher")]
+        cuts: Effects = [self._cut(configuration, matcher) for matcher in configuration.union("matcher")]
         self._on_in_force(configuration.in_force())
         self.state = State.HOLDING
-        return [*cuts, *self._release(now_s)]
+        return cuts
 
     def on_flushing(self, event: Flushing, now_s: float) -> Effects:
         effects: Effects = []
@@ -168,7 +168,8 @@ class AccessPointScaling:
             effects += self.on_changing(Changing(event.configuration), now_s)
         configuration = self._enter(event)
         self.state = State.FLUSHED
-        effects += self._release(now_s) + self._flush(now_s)
+        # Publications first: there may be very many calls, and nobody was promised anything about them yet.
+        effects += self._flush(now_s) + self._release(now_s)
         if configuration.change is not None and configuration.change.id not in self._reported:
             self._reported = {configuration.change.id}
             details = {"kept_back_s": self.buffers.kept_back_s_max, "held_s": self.buffers.held_s_max}
