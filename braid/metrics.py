@@ -30,7 +30,7 @@ EPOCH = Gauge("braid_epoch", "Epoch of the configuration in force", ["layer"])
 LOOP_LAG_SECONDS = Gauge("braid_loop_lag_seconds", "How late the last tick of the event loop was", ["layer"])
 LONGEST_STEP_SECONDS = Gauge(
     "braid_longest_step_seconds",
-    "Longest time of the last 10 to 20 seconds that one step kept the event loop from everything else",
+    "Longest processor time that one step of the event loop took in the last 10 to 20 seconds",
     ["layer", "step"],
 )
 

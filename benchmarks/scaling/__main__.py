@@ -91,7 +91,7 @@ def _table(measured: Measured) -> str:
     ]
     slowest = sorted(measured.longest_step_ms.items(), key=lambda item: -item[1])[:6]
     lines += [
-        "  longest steps     " + ", ".join(f"{name} {took_ms} ms" for name, took_ms in slowest),
+        "  longest steps     processor time: " + ", ".join(f"{name} {took_ms} ms" for name, took_ms in slowest),
         f"  held at the cut   {1000 * measured.longest_pause_s:.1f} ms; "
         f"the publishers themselves were late by up to {measured.generator_delay_ms} ms",
         f"  to reach          gap {GAP_MS_MAX:g} ms, step {STEP_MS_MAX:g} ms",

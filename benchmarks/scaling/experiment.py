@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.local_cluster import LocalCluster, local_cluster
-from benchmarks.scaling.measured import Measured, binned, longest_waits, phases_of, windows
+from benchmarks.scaling.measured import Measured, Observed, binned, longest_waits, phases_of, windows
 from benchmarks.scaling.publishing import Publishers
 from benchmarks.scaling.receiving import Received, Receiver
-from benchmarks.scaling.subscribing import Newcomers, Wait
+from benchmarks.scaling.subscribing import Newcomers
 
 _SETTLES_S = 3.0  # after the traffic began, before anything counts
 _LOOKS_S = 0.5  # at the longest steps of each slice
@@ -66,7 +66,9 @@ async def run(subscriptions: int, options: Options, say: Say) -> Measured:
         await publishers.stop()
         waits = await asyncio.to_thread(newcomers.waits) if newcomers is not None else []
         received = await _all_received(receiver, publishers)
-        return _measured(subscriptions, options, shown, steps, (begin_s, end_s), received, waits, publishers, load_s)
+        sent, delay_s = sum(publishers.sent), publishers.longest_delay_s
+        observed = Observed(begin_s, end_s, received, waits, steps, sent, delay_s, load_s)
+        return _measured(subscriptions, options, shown, observed)
 
 
 async def _load(receiver: Receiver, subscriptions: int, say: Say) -> float:
@@ -111,20 +113,9 @@ async def _all_received(receiver: Receiver, publishers: Publishers) -> Received:
     return await asyncio.to_thread(receiver.received)
 
 
-def _measured(
-    subscriptions: int,
-    options: Options,
-    shown: dict[str, Any],
-    steps: dict[str, float],
-    measured_s: tuple[float, float],
-    received: Received,
-    waits: list[Wait],
-    publishers: Publishers,
-    load_s: float,
-) -> Measured:
-    begin_s, end_s = measured_s
+def _measured(subscriptions: int, options: Options, shown: dict[str, Any], observed: Observed) -> Measured:
+    begin_s, end_s, received = observed.begin_s, observed.end_s, observed.received
     asked_s = datetime.fromisoformat(shown["asked_at"]).timestamp()
-    phases = phases_of(shown, asked_s)
     return Measured(
         subscriptions=subscriptions,
         step=f"{options.layer} {options.before} → {options.to}",
@@ -134,17 +125,17 @@ def _measured(
         total_s=shown["total_s"],
         phase_s=shown["phase_s"],
         longest_pause_s=round(shown["longest_pause_s"], 4),
-        windows=windows(begin_s, end_s, phases, received, waits),
-        longest_step_ms={name: round(1000 * seconds, 1) for name, seconds in sorted(steps.items())},
-        generator_delay_ms=round(1000 * publishers.longest_delay_s, 1),
-        sent=sum(publishers.sent),
-        lost=sum(publishers.sent) - sum(received.counts.values()),
+        windows=windows(observed, phases_of(shown, asked_s)),
+        longest_step_ms={name: round(1000 * seconds, 1) for name, seconds in sorted(observed.steps_s.items())},
+        generator_delay_ms=round(1000 * observed.generator_delay_s, 1),
+        sent=observed.sent,
+        lost=observed.sent - sum(received.counts.values()),
         twice=received.twice,
         out_of_order=received.out_of_order,
-        load_s=round(load_s, 1),
+        load_s=round(observed.load_s, 1),
         bins=binned(received.arrived_s, begin_s, end_s),
         bins_begin_s=round(begin_s - asked_s, 3),
-        waits_s=longest_waits(waits, begin_s, end_s, asked_s),
+        waits_s=longest_waits(observed.waits, begin_s, end_s, asked_s),
     )
 
 

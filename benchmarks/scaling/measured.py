@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -50,19 +50,31 @@ class Measured(msgspec.Struct):
     waits_s: list[tuple[float, float]]  # the longest wait for an acknowledgement in each bin
 
 
-def windows(
-    begin_s: float, end_s: float, phases: dict[str, tuple[float, float]], received: Received, waits: list[Wait]
-) -> list[Window]:
+class Observed(NamedTuple):
+    """What everybody wrote down; times in seconds since 1970."""
+
+    begin_s: float
+    end_s: float
+    received: Received
+    waits: list[Wait]
+    steps_s: dict[str, float]
+    sent: int
+    generator_delay_s: float
+    load_s: float
+
+
+def windows(observed: Observed, phases: dict[str, tuple[float, float]]) -> list[Window]:
     """`phases` as begin and end of each, in seconds since 1970."""
     asked_s = phases["asked"][0]
     moving_s = phases["moving"][0] if "moving" in phases else max(end for _, end in phases.values())
     done_s = max(end for _, end in phases.values())
-    bounds = [("before", begin_s, asked_s), ("starting", asked_s, moving_s)]
-    bounds += [("moving to ending", moving_s, done_s), ("after", done_s, end_s)]
-    return [_window(name, begin, end, asked_s, received, waits) for name, begin, end in bounds]
+    bounds = [("before", observed.begin_s, asked_s), ("starting", asked_s, moving_s)]
+    bounds += [("moving to ending", moving_s, done_s), ("after", done_s, observed.end_s)]
+    return [_window(observed, name, begin, end, asked_s) for name, begin, end in bounds]
 
 
-def _window(name: str, begin_s: float, end_s: float, asked_s: float, received: Received, waits: list[Wait]) -> Window:
+def _window(observed: Observed, name: str, begin_s: float, end_s: float, asked_s: float) -> Window:
+    received = observed.received
     arrived = received.arrived_s
     first, last = bisect_left(arrived, begin_s), bisect_left(arrived, end_s)
     around = arrived[max(0, first - 1) : last + 1]
@@ -70,7 +82,7 @@ def _window(name: str, begin_s: float, end_s: float, asked_s: float, received: R
     latencies = sorted(
         at_s - sent_s for at_s, sent_s in zip(arrived, received.sent_s, strict=True) if begin_s <= sent_s < end_s
     )
-    acknowledged = sorted(wait_s for due_s, wait_s in waits if begin_s <= due_s < end_s)
+    acknowledged = sorted(wait_s for due_s, wait_s in observed.waits if begin_s <= due_s < end_s)
     return Window(
         name,
         round(begin_s - asked_s, 3),

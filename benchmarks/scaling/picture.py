@@ -83,11 +83,12 @@ def _axis(top: int, highest: float, label: str) -> list[str]:
 
 
 def _seconds(begin_s: float, end_s: float, top: int, x: Callable[[float], float]) -> list[str]:
-    parts = []
     step = max(1, round((end_s - begin_s) / 12))
-    for second in range(int(begin_s), int(end_s) + 1):
-        if second % step == 0 and begin_s <= second <= end_s:
-            parts.append(_text(x(second), top + _PANEL + 18, str(second), 'text-anchor="middle" fill="#546e7a"'))
+    parts = [
+        _text(x(second), top + _PANEL + 18, str(second), 'text-anchor="middle" fill="#546e7a"')
+        for second in range(int(begin_s), int(end_s) + 1)
+        if second % step == 0 and begin_s <= second <= end_s
+    ]
     label = "seconds since the scaling was asked for"
     return [*parts, _text(_WIDTH / 2, top + _PANEL + 38, label, 'text-anchor="middle" fill="#546e7a"')]
 

@@ -76,6 +76,10 @@ class MatchIndex:
     def ids(self) -> Iterator[str]:
         return self._records.known_ids()
 
+    def walk_ids(self) -> Iterator[str]:
+        """The same bit by bit: subscriptions may come and go meanwhile. One that comes may be missing."""
+        return self._records.walk_ids()
+
     def get(self, id: str) -> SubscriptionRecord | None:
         return self._records.get(id)
 

@@ -38,6 +38,15 @@ class Records:
     def known_ids(self) -> Iterator[str]:
         return iter(self._numbers)
 
+    def walk_ids(self) -> Iterator[str]:
+        """In the order of numbers; records may come and go meanwhile. One that comes may be missing."""
+        number = 1
+        while number < len(self._encoded):
+            id = self.ids[number]
+            if id is not None:
+                yield id
+            number += 1
+
     def __contains__(self, id: str) -> bool:
         return id in self._numbers
 

@@ -115,9 +115,12 @@ class AccessPointCore:
         self._selector = None if configuration is None else BroadcastSelector(configuration)
 
     def _release(self, now_s: float) -> list[Send]:
-        """In the order of arrival, under the epoch that is in force now."""
-        calls = self.scaling.buffers.take_kept_back(now_s)
-        return [send for call in calls for send in self._change(call, now_s)]
+        """In the order of arrival to each matcher, under the epoch that is in force now."""
+        by_matcher: dict[str, list[Subscribe | Unsubscribe]] = {}
+        for call in self.scaling.buffers.take_kept_back(now_s):
+            for send in self._change(call, now_s):
+                by_matcher.setdefault(send.to, []).extend(send.messages)
+        return [Send(matcher, calls) for matcher, calls in by_matcher.items()]
 
     def _flush(self, now_s: float) -> list[Send]:
         held = self.scaling.buffers.take_held(now_s)

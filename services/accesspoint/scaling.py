@@ -3,7 +3,7 @@
 States
     serving    no scaling, or it is over here
     buffering  subscriptions are kept back, publications flow under the old epoch (phase moving)
-    holding    both cuts are sent, publications wait for the exit points (phase changing)
+    holding    both cuts are sent, publications too wait for the exit points (phase changing)
     flushed    everything flows under the new epoch; the scaling ends elsewhere
 
 Holding ends by itself after `HELD_S_MAX`, so that publications go on also while ZooKeeper is away: requests carry their
@@ -135,7 +135,7 @@ class AccessPointScaling:
 
     @property
     def keeps_back(self) -> bool:
-        return self.state is State.BUFFERING
+        return self.state in (State.BUFFERING, State.HOLDING)
 
     @property
     def holds(self) -> bool:
@@ -171,7 +171,7 @@ class AccessPointScaling:
         # One that is left out must not go on under what it knows: nobody would wait for it at the next cut.
         self._on_in_force(configuration if self._name in configuration.accesspoints else None)
         self.state = State.SERVING
-        return [*self._release(now_s), *self._flush(now_s)]
+        return [*self._flush(now_s), *self._release(now_s)]
 
     def on_moving(self, event: Moving, now_s: float) -> Effects:
         configuration = self._enter(event)
@@ -185,10 +185,10 @@ class AccessPointScaling:
         if self.state is State.SERVING:
             self.buffers.begin()
         configuration = self._enter(event)
-        cuts: list[Send] = [self._cut(configuration, matcher) for matcher in configuration.union("matcher")]
+        cuts: Effects = [self._cut(configuration, matcher) for matcher in configuration.union("matcher")]
         self._on_in_force(configuration.in_force())
         self.state = State.HOLDING
-        return [*cuts, *self._release(now_s)]
+        return cuts
 
     def on_held_too_long(self, _event: HeldTooLong, now_s: float) -> Effects:
         log.error("publications were held for too long; going on without the exit points", held_s=HELD_S_MAX)
@@ -201,7 +201,8 @@ class AccessPointScaling:
             effects += self.on_changing(Changing(event.configuration), now_s)
         configuration = self._enter(event)
         self.state = State.FLUSHED
-        effects += self._release(now_s) + self._flush(now_s)
+        # Publications first: there may be very many calls, and nobody was promised anything about them yet.
+        effects += self._flush(now_s) + self._release(now_s)
         if configuration.change is not None and configuration.change.id not in self._reported:
             self._reported = {configuration.change.id}
             details = {"kept_back_s": self.buffers.kept_back_s_max, "held_s": self.buffers.held_s_max}

@@ -1,7 +1,7 @@
 """The subscriptions of a matcher: the index, when they end, and which of them count in which epoch."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 from braid.matching.index import MatchIndex
@@ -93,10 +93,13 @@ class Holdings:
     def throw_out_all(self) -> None:
         self.shares.throw_away(set(self.index.ids()))
 
-    def own_ids(self) -> list[str]:
-        """What counts in the old epoch."""
-        hidden = self.shares.hidden(new_epoch=False)
-        return [id for id in self.index.ids() if not _is_hidden(id, hidden)]
+    def own_ids(self) -> Iterator[str]:
+        """What counts in the old epoch. There may be very many, so they are looked at when the next ones are taken.
+
+        That is a snapshot nevertheless: while it is taken nothing comes but what other matchers send.
+        """
+        shares = self.shares
+        return (id for id in self.index.walk_ids() if id not in shares.arrived and not shares.is_refuse(id))
 
     def page(self, asked: FindSubscriptions, hidden: Hidden) -> tuple[list[SubscriptionRecord], str]:
         """Records in the order of their ids, and where to go on; looks at a bounded number of them."""

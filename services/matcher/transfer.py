@@ -6,14 +6,15 @@ link to it was broken: a receiver that gets one twice has it once.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 
 from braid.messages import AddMatcherState, Send
 from braid.selector import BroadcastSelector
 from braid.subscription import SubscriptionRecord
 
 LOOKS_AT_ONCE = 500
-CHUNK_RECORDS_MAX = 500
+CHUNK_RECORDS_MAX = 250  # a receiver may read all that are under way at once, and is deaf meanwhile
 CHUNK_BYTES_MAX = 256 * 1024  # by estimate
 CHUNKS_UNDER_WAY_MAX = 4
 
@@ -70,14 +71,13 @@ class Transfer:
     def __init__(
         self,
         name: str,
-        ids: list[str],
+        ids: Iterable[str],
         selector: BroadcastSelector,
         get: Callable[[str], SubscriptionRecord | None],
         leaves: Callable[[str], None],
     ) -> None:
         self._name = name
-        self._ids = ids
-        self._place = 0
+        self._ids = iter(ids)
         self._closed = False
         self._selector = selector
         self._get = get
@@ -107,9 +107,8 @@ class Transfer:
         return self._receivers[receiver].again() if receiver in self._receivers else []
 
     def _look(self) -> None:
-        end = min(self._place + LOOKS_AT_ONCE, len(self._ids))
-        for place in range(self._place, end):
-            id = self._ids[place]
+        ids = list(islice(self._ids, LOOKS_AT_ONCE))
+        for id in ids:
             owner = self._selector.matcher_of(id)
             if owner == self._name:
                 continue
@@ -118,8 +117,7 @@ class Transfer:
                 self._receivers[owner].add(record)
                 self._leaves(id)
                 self.moved += 1
-        self._place = end
-        if end == len(self._ids):
+        if len(ids) < LOOKS_AT_ONCE:
             self._closed = True
             for outgoing in self._receivers.values():
                 outgoing.close_chunk(last=True)
