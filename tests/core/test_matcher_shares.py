@@ -35,7 +35,7 @@ def test_what_arrived_counts_in_the_new_epoch_what_leaves_in_the_old_one() -> No
     made = holdings("a", "b")
     made.put_arrived([record("c")])
     made.shares.leaving.add("b")
-    assert counting(made, new_epoch=False) == made.own_ids() == ["a", "b"]
+    assert counting(made, new_epoch=False) == list(made.own_ids()) == ["a", "b"]
     assert counting(made, new_epoch=True) == ["a", "c"]
 
 

@@ -10,7 +10,6 @@ from braid.machine import Machine
 from braid.messages import ChangeMatcher
 from services.accesspoint import scaling as accesspoint_scaling
 from services.accesspoint.scaling import AccessPointScaling, Buffers
-from services.matcher.core import MatcherCore
 from services.matcher.holdings import Holdings
 from services.matcher.scaling import AllStarted, MatcherScaling, State
 from services.matcher.shares import Shares
@@ -138,15 +137,6 @@ def ready_before_all_state_is_there(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MatcherScaling, "_all_sent", lambda *_: True)
 
 
-def acknowledged_before_every_access_point_has_changed(patch: pytest.MonkeyPatch) -> None:
-    def on_written(self: MatcherCore, answer: Any) -> Any:
-        from braid.messages import Send
-
-        return [Send(answer.accesspoint, [answer.message])]
-
-    patch.setattr(MatcherCore, "on_written", on_written)
-
-
 def who_is_left_out_goes_on(patch: pytest.MonkeyPatch) -> None:
     def on_settled(self: AccessPointScaling, event: Any, now_s: float) -> Any:
         effects = original(self, event, now_s)
@@ -213,7 +203,6 @@ def nothing_foreign_is_thrown_out_after_a_start(patch: pytest.MonkeyPatch) -> No
         (no_keeping_back, "lost", ScalingSimulation),
         (snapshot_at_the_first_start_scale, "misplaced", LateScalingSimulation),
         (ready_before_all_state_is_there, "misplaced", LateScalingSimulation),
-        (acknowledged_before_every_access_point_has_changed, "lost", LateScalingSimulation),
         (who_is_left_out_goes_on, "misplaced", LingeringScalingSimulation),
         (what_leaves_still_counts, "twice", ScalingSimulation),
         (what_arrived_counts_at_once, "twice", ScalingSimulation),
