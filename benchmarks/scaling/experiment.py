@@ -20,6 +20,7 @@ from benchmarks.scaling.receiving import Received, Receiver
 from benchmarks.scaling.subscribing import Newcomers
 
 _SETTLES_S = 3.0  # after the traffic began, before anything counts
+_LOST_S = 20.0  # twice as long as the longest pause of the retry loop
 _LOOKS_S = 0.5  # at the longest steps of each slice
 _STEP = re.compile(r'^braid_longest_step_seconds\{layer="(\w+)",step="([^"]+)"\} (\S+)$', re.MULTILINE)
 # One connection holds all that is loaded, because one subscriber is to see everything.
@@ -105,10 +106,12 @@ def _look(api: str, steps: dict[str, float]) -> None:
 
 
 async def _all_received(receiver: Receiver, publishers: Publishers) -> Received:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(30):
-            while receiver.count < sum(publishers.sent):
-                await asyncio.sleep(0.05)
+    """Lost is what has not come when nothing has come for a while; a machine that is overloaded only needs longer."""
+    count, quiet_since = -1, time.monotonic()
+    while receiver.count < sum(publishers.sent) and time.monotonic() < quiet_since + _LOST_S:
+        if receiver.count != count:
+            count, quiet_since = receiver.count, time.monotonic()
+        await asyncio.sleep(0.05)
     await asyncio.sleep(1.0)  # a repetition would come after the original
     return await asyncio.to_thread(receiver.received)
 
