@@ -161,14 +161,32 @@ def test_subscriptions_wait_and_go_to_their_new_matchers_in_order() -> None:
     assert core.on_subscribe(first, 10.0) == []
     assert core.on_subscribe(second, 10.5) == []
     assert core.on_unsubscribe(third, 11.0) == []
-    assert core.on_configuration(during("changing"), 12.0) == [
-        *CUTS,
-        Send("matcher-2", [subscribe(1, MOVING[0], NEW_EPOCH)]),
+    assert core.on_configuration(during("changing"), 12.0) == CUTS
+    assert core.on_subscribe(first, 12.0) == []
+    assert core.on_configuration(during("flushing"), 13.0) == [
+        Send("matcher-2", [subscribe(1, MOVING[0], NEW_EPOCH), Unsubscribe(NEW_EPOCH, 3, "connpoint-2", MOVING[0])]),
         Send("matcher-1", [subscribe(2, STAYING[0], NEW_EPOCH)]),
-        Send("matcher-2", [Unsubscribe(NEW_EPOCH, 3, "connpoint-2", MOVING[0])]),
+        ended(kept_back_s=3.0),
     ]
-    assert core.on_subscribe(first, 12.0) == [Send("matcher-2", [subscribe(1, MOVING[0], NEW_EPOCH)])]
-    assert core.on_configuration(during("flushing"), 13.0) == [ended(kept_back_s=2.0)]
+    assert core.on_subscribe(first, 13.0) == [Send("matcher-2", [subscribe(1, MOVING[0], NEW_EPOCH)])]
+
+
+def test_calls_that_nobody_repeats_are_not_carried_out() -> None:
+    """Whoever made them has given up, and may have done something else since."""
+    core = accesspoint("moving")
+    for ref, id in enumerate([STAYING[0], STAYING[1]], 1):
+        core.on_subscribe(subscribe(ref, id), 10.0)
+    core.on_subscribe(subscribe(2, STAYING[1]), 15.0)
+    assert core.on_configuration(GIVEN_UP, 16.0) == [Send("matcher-1", [subscribe(2, STAYING[1])])]
+
+
+def test_left_out_it_forwards_nothing() -> None:
+    """Nobody would wait for it at the cut of the next scaling."""
+    core = accesspoint("moving")
+    without = msgspec.structs.replace(SETTLED, epoch=NEW_EPOCH, epochs=NEW_EPOCH, accesspoints=("accesspoint-2",))
+    core.on_configuration(without, 12.0)
+    assert core.on_publications([publications(1)], 12.0, 0) == []
+    assert core.on_subscribe(subscribe(1, STAYING[0]), 12.0) == []
 
 
 def test_given_up_what_waits_goes_to_the_old_matcher_in_order() -> None:
@@ -176,9 +194,7 @@ def test_given_up_what_waits_goes_to_the_old_matcher_in_order() -> None:
     for ref, id in enumerate([MOVING[0], STAYING[0], MOVING[1]], 1):
         core.on_subscribe(subscribe(ref, id), 10.0)
     assert core.on_configuration(GIVEN_UP, 12.0) == [
-        Send("matcher-1", [subscribe(1, MOVING[0])]),
-        Send("matcher-1", [subscribe(2, STAYING[0])]),
-        Send("matcher-1", [subscribe(3, MOVING[1])]),
+        Send("matcher-1", [subscribe(1, MOVING[0]), subscribe(2, STAYING[0]), subscribe(3, MOVING[1])])
     ]
     assert core.scaling.state is State.SERVING
     assert core.on_publications([publications(1)], 12.0, 0) == [Send("matcher-1", requests(OLD_EPOCH, 1, 1))]
@@ -190,7 +206,7 @@ def test_asked_again_a_call_waits_once_at_its_first_place() -> None:
         core.on_subscribe(subscribe(ref, id), 10.0)
     core.on_unsubscribe(Unsubscribe(OLD_EPOCH, 1, "connpoint-2", "s-9"), 10.0)
     released = core.on_configuration(GIVEN_UP, 12.0)
-    assert [(s.messages[0].connpoint, s.messages[0].ref) for s in released if isinstance(s, Send)] == [
+    assert [(call.connpoint, call.ref) for s in released if isinstance(s, Send) for call in s.messages] == [
         ("connpoint-1", 1),
         ("connpoint-1", 2),
         ("connpoint-2", 1),
