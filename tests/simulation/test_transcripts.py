@@ -13,7 +13,7 @@ from tests.simulation.stories import STORIES
 
 DIRECTORY = Path(__file__).parent / "transcripts"
 COMMAND = "WRITE_TRANSCRIPTS=1 .venv/bin/python -m pytest tests/simulation/test_transcripts.py"
-SEED = 1
+SEED = 6
 
 
 def transcript_of(name: str) -> str:
