@@ -193,7 +193,8 @@ class AccessPointScaling:
     def on_held_too_long(self, _event: HeldTooLong, now_s: float) -> Effects:
         log.error("publications were held for too long; going on without the exit points", held_s=HELD_S_MAX)
         self.state = State.FLUSHED
-        return [*self._flush(now_s)]
+        # Calls too: one that waited on would come behind later ones about the same subscription.
+        return [*self._flush(now_s), *self._release(now_s)]
 
     def on_flushing(self, event: Flushing, now_s: float) -> Effects:
         effects: Effects = []

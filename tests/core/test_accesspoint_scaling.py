@@ -295,3 +295,16 @@ def test_after_the_scaling_a_link_is_only_a_link() -> None:
     core.on_configuration(ENDED, 10.0)
     assert core.on_matcher_up("matcher-2") == []
     assert AccessPointCore("accesspoint-1", lambda: 0).on_matcher_up("matcher-1") == []
+
+
+def test_held_for_too_long_calls_go_on_too() -> None:
+    """One that waited on would come behind a later call about the same subscription, and undo it."""
+    core = accesspoint("moving")
+    core.on_configuration(during("changing"), 12.0)
+    core.on_publications([publications(1)], 12.0, 0)
+    core.on_subscribe(subscribe(1, STAYING[0]), 13.0)
+    assert core.scaling.on_tick(12.0 + scaling_module.HELD_S_MAX) == []
+    later = core.scaling.on_tick(12.1 + scaling_module.HELD_S_MAX)
+    assert later[-1] == Send("matcher-1", [subscribe(1, STAYING[0], NEW_EPOCH)])
+    assert core.scaling.state is State.FLUSHED
+    assert core.on_configuration(during("flushing"), 17.0)[:-1] == []  # nothing is left but the report
