@@ -132,6 +132,7 @@ class AccessPointScaling:
         self._configuration: Configuration | None = None
         self._reported: set[str] = set()
         self.buffers = Buffers()
+        self.gave_up = 0  # scalings whose exit points were not waited for any longer
 
     @property
     def keeps_back(self) -> bool:
@@ -193,6 +194,7 @@ class AccessPointScaling:
     def on_held_too_long(self, _event: HeldTooLong, now_s: float) -> Effects:
         log.error("publications were held for too long; going on without the exit points", held_s=HELD_S_MAX)
         self.state = State.FLUSHED
+        self.gave_up += 1
         # Calls too: one that waited on would come behind later ones about the same subscription.
         return [*self._flush(now_s), *self._release(now_s)]
 

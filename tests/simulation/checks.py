@@ -64,9 +64,10 @@ def misplaced(simulation: "Simulation") -> list[str]:
 def violations(simulation: "Simulation") -> list[str]:
     """Orders of the scaling that a core saw broken.
 
-    Where somebody does not hear from ZooKeeper for longer than anybody waits, others go on without it, and it says so.
+    Where somebody is away, or does not hear from ZooKeeper, for longer than anybody waits, others go on, and it says so.
     """
-    if simulation.zookeeper.was_unheard:
+    gave_up = any(accesspoint.core.scaling.gave_up for accesspoint in simulation.accesspoints)
+    if simulation.zookeeper.was_unheard or gave_up:
         return []
     found = [f"{m.core.scaling.violations} at {m.name}" for m in simulation.matchers if m.core.scaling.violations]
     return found + [

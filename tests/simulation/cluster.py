@@ -69,6 +69,10 @@ class Simulation:
         return [slice for slice in self.slices if isinstance(slice, SimulatedConnPoint)]
 
     @property
+    def accesspoints(self) -> list[SimulatedAccessPoint]:
+        return [slice for slice in self.slices if isinstance(slice, SimulatedAccessPoint)]
+
+    @property
     def matchers(self) -> list[SimulatedMatcher]:
         return [slice for slice in self.slices if isinstance(slice, SimulatedMatcher)]
 
