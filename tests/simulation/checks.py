@@ -64,7 +64,7 @@ def misplaced(simulation: "Simulation") -> list[str]:
 def violations(simulation: "Simulation") -> list[str]:
     """Orders of the scaling that a core saw broken.
 
-    Where somebody is away, or does not hear from ZooKeeper, for longer than anybody waits, others go on, and it says so.
+    Where somebody is away, or hears nothing from ZooKeeper, for longer than anybody waits, others go on and it says so.
     """
     gave_up = any(accesspoint.core.scaling.gave_up for accesspoint in simulation.accesspoints)
     if simulation.zookeeper.was_unheard or gave_up:
