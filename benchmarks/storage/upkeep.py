@@ -1,0 +1,135 @@
+"""What is not in the figures of the paper: dropping a window, rewriting a base, going through all, unsubscribing."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from rich.table import Table
+
+from services.matcher.storage.dual import DualDB
+from services.matcher.storage.keys import list_id
+from services.matcher.storage.records import Cursor, Filed, Kind, StoredPublication, StoredSubscription
+from services.matcher.storage.settings import StorageSettings
+
+Tell = Callable[[str], None]
+WINDOWS = (10_000, 100_000, 1_000_000)
+SUBSCRIPTIONS = 200_000
+_BEGIN_S = 1_700_000_000.0
+_BATCH = 1000
+_SETTINGS = StorageSettings(window_s=100, retention_s=300, retention_s_max=400)
+
+
+class Slices(msgspec.Struct):
+    """Of `maintain`, with its own number of entries; milliseconds by the clock and of the processor."""
+
+    what: str
+    count: int
+    longest_ms: float
+    longest_cpu_ms: float
+    all_ms: float
+
+
+class Rate(msgspec.Struct):
+    what: str
+    a_second: float
+    a_cpu_second: float
+
+
+class Upkeep(msgspec.Struct):
+    slices: list[Slices] = []
+    rates: list[Rate] = []
+
+
+def measure_upkeep(tell: Tell) -> Upkeep:
+    measured = Upkeep([], [])
+    for count in WINDOWS:
+        tell(f"a window of {count:,} publications")
+        with tempfile.TemporaryDirectory(prefix="braid-bench-") as scratch:
+            _window(Path(scratch), count, measured)
+    tell(f"a base of {SUBSCRIPTIONS:,} subscriptions")
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as scratch:
+        _base(Path(scratch), measured)
+    return measured
+
+
+def table(measured: Upkeep) -> list[Table]:
+    slices = Table(title="upkeep in slices of 500 entries", title_justify="left")
+    for name in ("what", "slices", "longest ms", "longest CPU ms", "all ms"):
+        slices.add_column(name, justify="left" if name == "what" else "right")
+    for one in measured.slices:
+        times = (f"{one.longest_ms:.1f}", f"{one.longest_cpu_ms:.1f}", f"{one.all_ms:.1f}")
+        slices.add_row(one.what, str(one.count), *times)
+    rates = Table(title="records", title_justify="left")
+    for name in ("what", "a second", "a second of CPU"):
+        rates.add_column(name, justify="left" if name == "what" else "right")
+    for rate in measured.rates:
+        rates.add_row(rate.what, f"{rate.a_second:,.0f}", f"{rate.a_cpu_second:,.0f}")
+    return [slices, rates]
+
+
+def _window(root: Path, count: int, measured: Upkeep) -> None:
+    storage = DualDB(root, _SETTINGS, _BEGIN_S)
+    expires_s = _BEGIN_S + 50
+    with _Timing(f"put, {_BATCH:,} publications at once, {count:,}", count, measured):
+        for begin in range(0, count, _BATCH):
+            filed = [
+                Filed(StoredPublication(f"p{n}", _BEGIN_S, expires_s, b"x" * 100), (list_id(str(n % 50_000)),))
+                for n in range(begin, begin + _BATCH)
+            ]
+            storage.put(filed, _BEGIN_S)
+    measured.slices.append(_slices(storage, f"drop a window of {count:,}", _BEGIN_S + 100))
+    storage.close()
+
+
+def _base(root: Path, measured: Upkeep) -> None:
+    storage = DualDB(root, _SETTINGS, _BEGIN_S)
+    body = b'{"filter":"value > 40 and city = 1"}' * 2
+    for begin in range(0, SUBSCRIPTIONS, _BATCH):
+        filed = [
+            Filed(StoredSubscription(f"s{n:016x}", f"u{n % 1000}", _BEGIN_S, body=body), (list_id(f"s{n % 5000}"),))
+            for n in range(begin, begin + _BATCH)
+        ]
+        storage.put(filed, _BEGIN_S)
+    storage.close()
+    with _Timing("open, and go through all", SUBSCRIPTIONS, measured):
+        storage = DualDB(root, _SETTINGS, _BEGIN_S)
+        after: Cursor | None = None
+        found = 0
+        while True:
+            piece = storage.read_piece(Kind.SUBSCRIPTION, _BEGIN_S, after, _BATCH)
+            found += len(piece.filed)
+            after = piece.next
+            if after is None:
+                break
+    assert found == SUBSCRIPTIONS
+    removed = [f"s{n:016x}" for n in range(SUBSCRIPTIONS) if n % 5 < 3]
+    with _Timing("unsubscribe", len(removed), measured):
+        storage.unsubscribe(removed, _BEGIN_S)
+    what = f"rewrite a base of {SUBSCRIPTIONS:,}, {len(removed):,} removed"
+    measured.slices.append(_slices(storage, what, _BEGIN_S + 5))
+    storage.close()
+
+
+def _slices(storage: DualDB, what: str, now_s: float) -> Slices:
+    times: list[tuple[float, float]] = []
+    more = True
+    while more:
+        begin, cpu_begin = time.perf_counter(), time.thread_time()
+        more = storage.maintain(now_s)
+        times.append(((time.perf_counter() - begin) * 1000, (time.thread_time() - cpu_begin) * 1000))
+    wall, cpu = zip(*times, strict=True)
+    return Slices(what, len(times), max(wall), max(cpu), sum(wall))
+
+
+class _Timing:
+    def __init__(self, what: str, records: int, measured: Upkeep) -> None:
+        self._what, self._records, self._measured = what, records, measured
+
+    def __enter__(self) -> None:
+        self._begin, self._cpu_begin = time.perf_counter(), time.process_time()
+
+    def __exit__(self, *_: object) -> None:
+        seconds, cpu_seconds = time.perf_counter() - self._begin, time.process_time() - self._cpu_begin
+        self._measured.rates.append(Rate(self._what, self._records / seconds, self._records / cpu_seconds))

@@ -1,0 +1,211 @@
+"""One LevelDB database: a window of records that expire together, or the base of those that last.
+
+Its counters say how many entries were ever written and removed, of which kinds, and how new the newest publication is.
+By them a reader passes over databases that have nothing for it, and whoever opens the database again sees what is
+missing. They are written by `checkpoint`: a database that was not closed may hold more than they say, so then anything
+is expected in it.
+
+plyvel's plain iterators say nothing where their first seek meets a damaged file, its raw iterators do. So short reads
+are by raw iterators, and a long one begins with the seek of one; all of them verify checksums.
+"""
+
+import math
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import plyvel
+
+from services.matcher.storage.keys import COUNTERS_KEY, ENTRIES_BEGIN, ChecksumError, opened, sealed
+from services.matcher.storage.records import Kind
+from services.matcher.storage.settings import StorageSettings
+
+_counters = struct.Struct(">QQBdB")
+_ANYTHING = int(Kind.SUBSCRIPTION | Kind.PUBLICATION)
+_OPEN_FILES_MAX = 64  # of each database; the rest is opened when needed
+_DAMAGE_TEXTS = ("Invalid argument", "No such file", "Corruption", "does not exist")
+
+
+class DamagedError(Exception):
+    def __init__(self, database: "Database", reason: str) -> None:
+        super().__init__(f"{database.name} is damaged: {reason}")
+        self.database = database
+        self.reason = reason
+
+
+class Write(msgspec.Struct):
+    """What is written at once. `others` are not counted: what is kept beside the entries."""
+
+    entries: list[tuple[bytes, bytes]] = []
+    others: list[tuple[bytes, bytes]] = []
+    removed: list[bytes] = []
+    others_removed: list[bytes] = []
+    kinds: int = 0
+    newest_s: float = -math.inf
+
+    @property
+    def size(self) -> int:
+        return sum([len(key) + len(value) for key, value in self.entries])
+
+
+class Database:
+    def __init__(self, name: str, path: Path, end_s: float, settings: StorageSettings) -> None:
+        self.name = name
+        self.path = path
+        self.end_s = end_s  # from then on, everything in it has expired; infinite for a base
+        self.written = 0  # entries, those written twice counted twice
+        self.removed = 0
+        self.kinds = 0
+        self.newest_s = -math.inf  # T_P of the newest publication
+        self.saved = (0, 0)  # written and removed, as they were when last written down
+        self._changed = True
+        self._settings = settings
+        self._failed = False
+        self._database: Any = None
+
+    def open(self) -> None:
+        """Raises `DamagedError`."""
+        try:
+            is_new = self._connect()
+            packed = self._database.get(COUNTERS_KEY, verify_checksums=True)
+            if packed is not None:
+                *counters, was_closed = _counters.unpack(opened(COUNTERS_KEY, packed))
+                self.written, self.removed, self.kinds, self.newest_s = counters
+            if packed is None or was_closed:
+                self.checkpoint()
+            if (packed is None and not is_new) or (packed is not None and not was_closed):
+                is_base = math.isinf(self.end_s)  # where publications never are
+                self.kinds, self.newest_s = (int(Kind.SUBSCRIPTION), -math.inf) if is_base else (_ANYTHING, math.inf)
+            self.saved = self.written, self.removed
+        except (plyvel.Error, ChecksumError) as error:
+            raise self._damaged(error) from None
+
+    def _connect(self) -> bool:
+        """Whether it is a new one."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        is_new = not any(file.suffix in (".ldb", ".log") for file in self.path.iterdir())
+        self._database = plyvel.DB(
+            str(self.path),
+            create_if_missing=is_new,
+            paranoid_checks=True,
+            write_buffer_size=self._settings.write_buffer_bytes,
+            max_open_files=_OPEN_FILES_MAX,
+            bloom_filter_bits=10,
+        )
+        return is_new
+
+    def _connected(self) -> Any:
+        """Again, where a failed write was the end of the last connection. Raises `plyvel.Error`."""
+        if self._database is None:
+            self._connect()
+        return self._database
+
+    def close(self) -> None:
+        if self._database is not None:
+            self.checkpoint(closing=True)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Without a word: what is damaged, or goes anyway."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    # Reading
+
+    def entries(self, start: bytes = ENTRIES_BEGIN, stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """In the order of the keys. Raises `DamagedError`, perhaps after some."""
+        try:
+            database = self._connected()
+            database.raw_iterator(verify_checksums=True).seek(start)
+            yield from database.iterator(start=start, stop=stop, verify_checksums=True)
+        except plyvel.Error as error:
+            raise self._damaged(error) from None
+
+    def cursor(self) -> Any:
+        """A raw iterator, for whoever jumps about; it raises `plyvel.Error`, see `damaged_by`."""
+        return self._connected().raw_iterator(verify_checksums=True)
+
+    def get(self, key: bytes) -> memoryview | None:
+        """What is sealed under a key."""
+        try:
+            value = self._connected().get(key, verify_checksums=True)
+            return None if value is None else opened(key, value)
+        except (plyvel.Error, ChecksumError) as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> Exception:
+        """Not everything that goes wrong is damage: a full table of open files, for example, is not."""
+        text = str(error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error)
+        is_damage = isinstance(error, ChecksumError) or any(sign in text for sign in _DAMAGE_TEXTS)
+        return DamagedError(self, text) if is_damage else error
+
+    damaged_by = _damaged
+
+    # Writing
+
+    def write(self, write: Write) -> None:
+        """All of it or nothing. Raises `DamagedError`, and `plyvel.Error` for what a repair cannot help."""
+        if self._failed:
+            # LevelDB goes on writing behind the record it could not finish, where no reader will ever look.
+            self.abandon()
+            self._failed = False
+        try:
+            database = self._connected()
+            if len(write.entries) == 1 and not (write.others or write.removed or write.others_removed):
+                database.put(*write.entries[0], sync=self._settings.fsync)
+            else:
+                batch = database.write_batch(sync=self._settings.fsync)
+                for key, value in write.entries:
+                    batch.put(key, value)
+                for key, value in write.others:
+                    batch.put(key, value)
+                for key in (*write.removed, *write.others_removed):
+                    batch.delete(key)
+                batch.write()
+        except plyvel.Error as error:
+            self._failed = True
+            raise self._damaged(error) from None
+        self.written += len(write.entries)
+        self.removed += len(write.removed)
+        self.kinds |= write.kinds
+        self.newest_s = max(self.newest_s, write.newest_s)
+        self._changed = True
+
+    def checkpoint(self, *, closing: bool = False, sync: bool = False) -> None:
+        """Writes the counters, and brings to the disk what was written before."""
+        if not self._failed and (self._changed or closing or sync):
+            counters = _counters.pack(self.written, self.removed, self.kinds, self.newest_s, closing)
+            self._connected().put(COUNTERS_KEY, sealed(COUNTERS_KEY, counters), sync=sync)
+            self.saved = self.written, self.removed
+            self._changed = False
+
+    def reset_counters(self, found: int, kinds: int, newest_s: float) -> None:
+        """After a repair: what is there is what was written."""
+        self.written, self.removed, self.kinds, self.newest_s = found, 0, kinds, newest_s
+        self._changed = True
+
+    @property
+    def entries_left(self) -> int:
+        return max(self.written - self.removed, 0)
+
+    def has(self, kind: Kind) -> bool:
+        return bool(self.kinds & kind)
+
+    def disk_bytes(self) -> int:
+        return sum(self.file_sizes().values())
+
+    def file_sizes(self) -> dict[str, int]:
+        sizes = {}
+        for file in self.path.iterdir():
+            try:
+                sizes[file.name] = file.stat().st_size
+            except FileNotFoundError:  # LevelDB removes files at any time
+                continue
+        return sizes
+
+    def data_files(self) -> dict[str, int]:
+        """Those that hold records."""
+        return {name: size for name, size in self.file_sizes().items() if name.endswith((".ldb", ".log"))}

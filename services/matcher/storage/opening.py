@@ -1,0 +1,33 @@
+"""Opening: finds all databases again, and holds them against the ledger."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from services.matcher.storage.ledger import Ledger, Line
+from services.matcher.storage.records import Damage
+from services.matcher.storage.windows import Windows, end_of
+
+
+def open_parts(root: Path, parts: Sequence[Windows], ledger: Ledger, damages: list[Damage], now_s: float) -> None:
+    """Appends to `damages` what is not as it should be."""
+    root.mkdir(parents=True, exist_ok=True)
+    known = ledger.read()
+    for part in parts:
+        part.open(known)
+    repaired = {damage.database for damage in damages}
+    there = {database.name: database for part in parts for database in part.all()}
+    for name, line in known.databases.items():
+        database = there.get(name)
+        if database is None:
+            if end_of(name) > now_s:
+                damages.append(_missing(name, line))
+        elif name not in repaired and database.written < line.written:
+            damages.append(_cut_off(name, line.written - database.written))
+
+
+def _missing(name: str, line: Line) -> Damage:
+    return Damage(name, (), "the whole database is missing", min(line.entries, 1), line.entries)
+
+
+def _cut_off(name: str, entries: int) -> Damage:
+    return Damage(name, (), "the end of its log is missing", entries, entries)

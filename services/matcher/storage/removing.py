@@ -1,0 +1,98 @@
+"""Unsubscribing, replacing, and removing publications.
+
+Appending never reads, so removing must find what it removes: a subscription is also filed by its id, beside its
+entries, in the same database and the same write. Replacing may touch two databases, which no single write can; so what
+is intended is written down first, and taken up again when a crash came between.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace as changed
+
+from services.matcher.storage import keys
+from services.matcher.storage.database import Database, Write
+from services.matcher.storage.records import Filed, Kind, Stored, StoredPublication, StoredSubscription
+from services.matcher.storage.windows import Windows
+
+WriteFiled = Callable[[Sequence[tuple[Stored, Sequence[bytes]]], float], list[Database]]
+
+_INTENT = b"\x00\x00r"
+
+
+class _Intent(msgspec.Struct, array_like=True):
+    subscription: StoredSubscription
+    lists: list[bytes]
+
+
+_encode_intent = msgspec.msgpack.Encoder().encode
+_decode_intent = msgspec.msgpack.Decoder(_Intent).decode
+
+
+def unsubscribe(windows: Windows, id: str, now_s: float) -> bool:
+    """Whether it was there. A distinct one is only ended: what it was given is still known for a while."""
+    was_there = False
+    key = keys.by_id_key(id)
+    for database in windows.with_subscriptions(now_s):
+        packed = database.get(key)
+        if packed is None:
+            continue
+        filed = keys.decode_by_id(id, packed)
+        was_there |= filed.until_s > now_s
+        if not filed.distinct:
+            database.write(Write(removed=filed.keys, others_removed=[key]))
+        elif filed.until_s > now_s:
+            _end(database, filed, now_s)
+    return was_there
+
+
+def _end(database: Database, filed: keys.ById, now_s: float) -> None:
+    payload = database.get(filed.keys[0])
+    if payload is not None:
+        ended = changed(keys.subscription_in(payload), until_s=now_s)
+        lists = [keys.split_key(key)[0] for key in filed.keys]
+        database.write(Write(entries=keys.entries_of(ended, lists), others=[keys.by_id_entry(ended, lists)]))
+
+
+def replace(windows: Windows, filed: Filed, write: WriteFiled, now_s: float) -> None:
+    subscription = filed.record
+    assert isinstance(subscription, StoredSubscription)
+    intent_key = _INTENT + subscription.id.encode()
+    intent = _encode_intent(_Intent(subscription, list(filed.lists)))
+    base = windows.base
+    base.write(Write(others=[(intent_key, keys.sealed(intent_key, intent))]))
+    by_id = keys.by_id_key(subscription.id)
+    new = {keys.entry_key(name, Kind.SUBSCRIPTION, subscription.made_s, subscription.id) for name in filed.lists}
+    old = [(database, database.get(by_id)) for database in windows.with_subscriptions(now_s)]
+    put_into = write([(subscription, filed.lists)], now_s)
+    for database, packed in old:
+        if packed is None:
+            continue
+        entries = keys.decode_by_id(subscription.id, packed).keys
+        if database in put_into:
+            database.write(Write(removed=[entry for entry in entries if entry not in new]))
+        else:
+            database.write(Write(removed=entries, others_removed=[by_id]))
+    base.write(Write(others_removed=[intent_key]))
+
+
+def finish_replacing(windows: Windows, write: WriteFiled, now_s: float) -> None:
+    """What a crash interrupted."""
+    for base in windows.bases():
+        for key, value in list(base.entries(_INTENT, keys.ENTRIES_BEGIN)):
+            intent = _decode_intent(keys.opened(key, value))
+            replace(windows, Filed(intent.subscription, tuple(intent.lists)), write, now_s)
+            base.write(Write(others_removed=[key]))
+
+
+def remove_publication(windows: Windows, filed: Filed) -> bool:
+    """It lies where it was put, which follows from itself."""
+    record = filed.record
+    assert isinstance(record, StoredPublication)
+    entries = [keys.entry_key(name, Kind.PUBLICATION, record.made_s, record.id) for name in filed.lists]
+    database = windows.existing(record.made_s, record.expires_s)
+    # Only what is there is counted as removed.
+    present = [] if database is None else [entry for entry in entries if database.get(entry) is not None]
+    if database is not None and present:
+        database.write(Write(removed=present))
+    return bool(present)
