@@ -14,8 +14,9 @@ import msgspec
 from braid.messages import AnyMessage
 
 PROTOCOL = "braid"
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 HELLO_BYTES_MAX = 4096
+FRAME_MESSAGES_MAX = 500
 HEARTBEAT = b"\x00\x00\x00\x00"
 MESSAGE_BYTES_MAX = 1 << 30  # of a message in several frames; a longer one is dropped where it would be sent
 
@@ -44,7 +45,11 @@ class FrameError(ValueError):
 
 
 def encode_frames(messages: list[Any], frame_bytes_max: int) -> list[bytes]:
-    """One frame, or several when one would be longer than a peer accepts."""
+    """One frame, or several when one would be longer than a peer accepts, or than it should decode in one go."""
+    if len(messages) > FRAME_MESSAGES_MAX:
+        starts = range(0, len(messages), FRAME_MESSAGES_MAX)
+        parts_of = (messages[start : start + FRAME_MESSAGES_MAX] for start in starts)
+        return [frame for part in parts_of for frame in encode_frames(part, frame_bytes_max)]
     body = _encoder.encode(messages)
     if len(body) <= frame_bytes_max:
         return [_HEADER.pack(len(body)) + body]

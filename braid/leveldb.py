@@ -19,6 +19,7 @@ log = structlog.get_logger()
 Fsync = Literal["always", "interval", "never"]
 Done = Callable[[Exception | None], None]
 
+_TOLD_AT_ONCE = 250  # callbacks in one turn of the event loop
 _SYNC_MARK = b"\x00sync"
 
 
@@ -66,8 +67,8 @@ class GroupCommit:
         self._done.append(done)
         self.flush()
 
-    def put_all(self, pairs: list[tuple[bytes, bytes]], done: Done) -> None:
-        """`done` is told when all of them, perhaps none, and whatever was queued before are written."""
+    def put_all(self, pairs: list[tuple[bytes, bytes | None]], done: Done) -> None:
+        """No value erases the key. `done` is told when all of them, and whatever was queued before, are written."""
         self._queued += pairs
         self._done.append(done)
         self.flush()
@@ -104,7 +105,9 @@ class GroupCommit:
                 operations, self._queued = self._queued, []
                 done, self._done = self._done, []
                 failure = await self._attempt(operations, self._is_sync_due())
-                for callback in done:
+                for place, callback in enumerate(done, start=1):
+                    if place % _TOLD_AT_ONCE == 0:
+                        await asyncio.sleep(0)  # one write may be that of thousands; everybody else has a turn
                     try:
                         callback(failure)
                     except Exception:

@@ -21,6 +21,13 @@ Each message is produced in one place and handled in one place:
 | Explained           | matcher → accesspoint → connpoint | `on_explained`            |
 | ConfirmedElsewhere  | connpoint → exitpoint             | `on_confirmed_elsewhere`  |
 
+While publications are routed by anchors:
+
+| message             | way                               | handler                   |
+|---------------------|-----------------------------------|---------------------------|
+| Anchors             | matcher → accesspoint             | `on_anchors`              |
+| AnchorsKnown        | accesspoint → matcher             | `on_anchors_known`        |
+
 A scaling has messages of its own, see `docs/repartitioning.md`:
 
 | message                  | way                               | handler                           |
@@ -41,7 +48,7 @@ one. `watermark` says that every sequence up to it is confirmed, so whoever sees
 latest batch of the same publisher that was unconfirmed when this one was sent, or 0.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -74,6 +81,8 @@ class MatchRequest(Message, tag=2):
     partials: int  # how many matchers were asked, so how many partials make the whole
     contents: list[bytes]
     hops: list[Hop] | None = None
+    places: list[int] | None = None  # of these contents in the batch, when some of it goes elsewhere
+    asked: list[str] | None = None  # which matchers, where not all are; sent again, a batch may visit others
 
 
 class Partial(Message, tag=3):
@@ -86,6 +95,7 @@ class Partial(Message, tag=3):
     matcher: str
     matched: list[tuple[str, list[Match]]]  # by connection point
     hops: list[Hop] | None = None
+    asked: list[str] | None = None
 
 
 class Notifications(Message, tag=4):
@@ -203,12 +213,21 @@ class StartScale(Message, tag=20):
     """Behind this, no subscription of the old epoch comes from this access point. `epoch` is the new one."""
 
 
+class Calls(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The latest calls about one subscription."""
+
+    latest: str  # the connection point whose call was done last
+    refs: dict[str, int]  # by connection point, its last call that was done
+
+
 class AddMatcherState(Message, tag=21):
-    """Records that the receiver keeps from the new epoch on."""
+    """What the receiver keeps from the new epoch on, as it is now: a later chunk may say otherwise of the same ids."""
 
     chunk: int  # counted from 1 for each receiver
     records: list[SubscriptionRecord]
-    last: bool
+    removed: list[str]  # ids
+    calls: dict[str, Calls]  # by id, also of subscriptions that were removed
+    ends: Literal["", "copy", "state"]  # with this chunk everything was sent once; with this one, nothing will follow
 
 
 class MatcherStateStored(Message, tag=22):
@@ -236,6 +255,22 @@ class ScaleEnd(Message, tag=26):
     """Nobody speaks of the old epoch any more."""
 
 
+class Anchors(Message, tag=27):
+    """The next part of what the access point must know of the sender's anchors (`braid.anchors`). `epoch` is 0."""
+
+    part: int  # counted for each receiver
+    begins: bool  # a new list; what was said before does not count
+    is_whole: bool  # with this part, or one before it, the whole list is there
+    added: list[str]
+    removed: list[str]
+
+
+class AnchorsKnown(Message, tag=28):
+    """From now on publications are routed by this part too."""
+
+    part: int
+
+
 AnyMessage = (
     Publications
     | MatchRequest
@@ -260,6 +295,8 @@ AnyMessage = (
     | ExitPointScaling
     | ChangeMatcher
     | ScaleEnd
+    | Anchors
+    | AnchorsKnown
 )
 
 

@@ -6,12 +6,16 @@ understands, and whatever an earlier phase would have done is done then.
 
 import msgspec
 
-from braid.topology import Change, Configuration, Layer, Phase
+from braid.topology import REVERSIBLE, Change, Configuration, Layer, Phase
 
 
 class Settled(msgspec.Struct, frozen=True):
     """No scaling is under way: the last one is over, however it ended."""
 
+    configuration: Configuration
+
+
+class Copying(msgspec.Struct, frozen=True):
     configuration: Configuration
 
 
@@ -31,8 +35,9 @@ class Ending(msgspec.Struct, frozen=True):
     configuration: Configuration
 
 
-PhaseEvent = Settled | Moving | Changing | Flushing | Ending
-_EVENTS: dict[Phase, type[Moving | Changing | Flushing | Ending]] = {
+PhaseEvent = Settled | Copying | Moving | Changing | Flushing | Ending
+_EVENTS: dict[Phase, type[Copying | Moving | Changing | Flushing | Ending]] = {
+    "copying": Copying,
     "moving": Moving,
     "changing": Changing,
     "flushing": Flushing,
@@ -45,7 +50,7 @@ def phase_events(name: str, layer: Layer, known: Change | None, configuration: C
     events: list[PhaseEvent] = []
     change = configuration.change if name in configuration.union(layer) else None
     is_over = known is not None and (change is None or change.id != known.id)  # perhaps its end was never seen
-    begins = known is None and (change is None or change.phase == "moving")
+    begins = known is None and (change is None or change.phase in REVERSIBLE)
     if is_over or begins:
         # Behind the point of no return, what was in force before is of no interest to whoever begins there.
         settled: Configuration = msgspec.structs.replace(configuration, change=None)

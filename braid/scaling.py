@@ -4,16 +4,17 @@ from typing import Literal
 
 import msgspec
 
-from braid.topology import Layer
+from braid.topology import Change, Layer, Routing
 
-Step = Literal["change-ready", "exit-point-matcher-updated", "done", "scale-end", "drained"]
+Step = Literal["copied", "change-ready", "exit-point-matcher-updated", "done", "scale-end", "drained"]
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What somebody wants: numbers of slices, slices to be replaced, or both, all in one scaling."""
+    """What somebody wants: numbers of slices, slices to be replaced, another routing, or all in one scaling."""
 
     layers: dict[Layer, int] = {}
     replace: tuple[str, ...] = ()
+    routing: Routing | None = None  # None: as it is
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,3 +60,16 @@ class ReportStep(msgspec.Struct, frozen=True):
     change: str
     step: Step
     details: dict[str, float] = {}
+
+
+class Reports:
+    """Each step of a change is reported once, however often a slice comes to it."""
+
+    def __init__(self) -> None:
+        self._made: set[tuple[str, Step]] = set()
+
+    def once(self, change: Change | None, step: Step, details: dict[str, float] | None = None) -> list[ReportStep]:
+        if change is None or (change.id, step) in self._made:
+            return []
+        self._made = {made for made in self._made if made[0] == change.id} | {(change.id, step)}
+        return [ReportStep(change.id, step, details or {})]

@@ -10,8 +10,10 @@ SLICES_MAX = 64  # of one layer, as in the settings
 
 def check_ask(ask: Ask, configuration: Configuration) -> None:
     """Raises the problem that names the field: `$.layers.matcher`, `$.replace[0]`, or `$` when nothing is asked."""
-    if not ask.layers and not ask.replace:
-        raise problems.invalid("$", "nothing is asked for; give 'layer' and 'to', 'layers', 'replace', or several")
+    if not ask.layers and not ask.replace and ask.routing is None:
+        raise problems.invalid(
+            "$", "nothing is asked for; give 'layer' and 'to', 'layers', 'replace', 'routing', or several"
+        )
     for layer, number in ask.layers.items():
         check_layer(f"$.layers.{layer}", layer)
         if not 1 <= number <= SLICES_MAX:

@@ -1,10 +1,11 @@
 """The map from subscriptions to matchers and from publishers to access and exit points, for one epoch."""
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from functools import lru_cache
 from hashlib import blake2b
 
-from braid.topology import Configuration
+from braid.topology import Configuration, Routing
 
 POINTS_PER_SLICE = 512  # up to 8 slices get an even share within 6 per cent, up to 16 within 14
 
@@ -38,18 +39,24 @@ def _ring(slices: tuple[str, ...]) -> Ring:
     return Ring(slices)
 
 
-class BroadcastSelector:
-    """E-SilboPS: a subscription lives on the matcher its id hashes to; a publication visits all matchers."""
+class Selector(ABC):
+    """One configuration as a map. Where subscriptions lie follows from their ids, so that whoever has one finds it."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.epoch = configuration.epoch
+        self.routing = configuration.routing
         self.accesspoints = configuration.accesspoints
         self.matchers = configuration.matchers
         self.exitpoints = configuration.exitpoints
         self._ring = _ring(configuration.matchers)
 
+    @abstractmethod
     def matcher_of(self, subscription_id: str) -> str:
-        return self._ring.owner(hash64(subscription_id))
+        """The one that keeps the subscription of this id."""
+
+    def places_like(self, other: "Selector") -> bool:
+        """Whether every subscription lies on the same matcher in both."""
+        return (set(self.matchers), self.routing) == (set(other.matchers), other.routing)
 
     def accesspoint_of(self, key: int) -> str:
         """By publisher for publications, by id for subscriptions: each keeps its order through one access point."""
@@ -57,3 +64,37 @@ class BroadcastSelector:
 
     def exitpoint_of(self, publisher: int) -> str:
         return self.exitpoints[publisher % len(self.exitpoints)]
+
+
+class BroadcastSelector(Selector):
+    """E-SilboPS: a subscription lives on the matcher its id hashes to; a publication visits all matchers."""
+
+    def matcher_of(self, subscription_id: str) -> str:
+        return self._ring.owner(hash64(subscription_id))
+
+
+class AnchoredSelector(Selector):
+    """Subscriptions of one anchor live together; a publication visits the matchers of anchors it carries.
+
+    Those are known from what matchers announce, not from this map: it says where a subscription is to be kept, and
+    any map is right that says so in every process alike.
+    """
+
+    def matcher_of(self, subscription_id: str) -> str:
+        return self._ring.owner(anchored_key(subscription_id))
+
+
+_SELECTORS: dict[Routing, type[Selector]] = {"broadcast": BroadcastSelector, "anchored": AnchoredSelector}
+
+
+def selector_of(configuration: Configuration) -> Selector:
+    return _SELECTORS[configuration.routing](configuration)
+
+
+def anchored_key(subscription_id: str) -> int:
+    """The place on the ring of the anchor that the id was made for; see `braid.anchors.placed`."""
+    digits = subscription_id[-8:]
+    try:
+        return int(digits, 16) << 32
+    except ValueError:
+        return hash64(subscription_id)

@@ -91,6 +91,9 @@ class Slice(ABC):
     async def close(self) -> None:
         """The reverse of `open` and `serve_http`."""
 
+    async def prepare(self) -> None:
+        """The cluster is known, and does not know of this slice yet: whatever takes long is done now."""
+
     @abstractmethod
     def targets(self) -> list[str]:
         """Names of the slices this one keeps links to."""
@@ -246,6 +249,7 @@ class Slice(ABC):
         # point would take every notification for undeliverable.
         async with asyncio.timeout(self.settings.cluster.session_timeout_s):
             await self._slices_known.wait()
+        await self.prepare()
         registration = Registration(
             self.name,
             self.layer,

@@ -61,6 +61,7 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True):
     topic: str = ""  # canonical pattern, see `braid.topics`
     topic_scope: str = "both"  # "self", "below" or "both"
     zone: dict[str, Any] | None = None  # canonical zone, see `braid.zones`
+    anchor: str = ""  # which part it is placed and routed by, see `braid.anchors`; empty: still to be chosen
 
     def public(self) -> dict[str, Any]:
         """As clients see it."""

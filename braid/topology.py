@@ -8,8 +8,12 @@ Layer = Literal["connpoint", "accesspoint", "matcher", "exitpoint"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 CONFIGURED_LAYERS: tuple[Layer, ...] = ("accesspoint", "matcher", "exitpoint")
 
-Phase = Literal["moving", "changing", "flushing", "ending"]
+Routing = Literal["broadcast", "anchored"]
+ROUTINGS: tuple[Routing, ...] = get_args(Routing)
+
+Phase = Literal["copying", "moving", "changing", "flushing", "ending"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
+REVERSIBLE: tuple[Phase, ...] = ("copying", "moving")  # the old configuration is in force
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +35,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accesspoints: tuple[str, ...]
     matchers: tuple[str, ...]
     exitpoints: tuple[str, ...]
-    routing: Literal["broadcast"] = "broadcast"
+    routing: Routing = "broadcast"
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,7 +57,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accesspoints: tuple[str, ...]
     matchers: tuple[str, ...]
     exitpoints: tuple[str, ...]
-    routing: Literal["broadcast"] = "broadcast"
+    routing: Routing = "broadcast"
     epochs: int = 0  # the highest number that any change used, also one that was given up
     change: Change | None = None
 
@@ -76,7 +80,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Without the change; from the phase `changing` on, what the change leads to."""
         if self.change is None:
             return self
-        if self.change.phase == "moving":
+        if self.change.phase in REVERSIBLE:
             return msgspec.structs.replace(self, change=None)
         target = self.target()
         assert target is not None

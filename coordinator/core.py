@@ -10,7 +10,7 @@ States
     waiting     there is no configuration; waits for the desired slices
     idle        a configuration is in force, and no scaling runs
     gathering   a scaling was asked for; waits until every slice of it is registered
-    moving, changing, flushing, ending
+    copying, moving, changing, flushing, ending
                 the phases of a change, as they stand in ZooKeeper; `coordinator.scaling` decides how they end
 
 Invariants: a state is entered when it is known to stand in ZooKeeper, not when its write is sent; effects that touch
@@ -56,6 +56,7 @@ class State(enum.Enum):
     WAITING = "waiting"
     IDLE = "idle"
     GATHERING = "gathering"
+    COPYING = "copying"
     MOVING = "moving"
     CHANGING = "changing"
     FLUSHING = "flushing"
@@ -261,11 +262,12 @@ MACHINE: Machine[State, Effects] = Machine(
             "says what is to be started, or that it is refused, given up or done already",
             Coordinator.on_record_written,
         ),
-        _when_written(State.GATHERING, (State.MOVING,), "every slice was registered"),
+        _when_written(State.GATHERING, (State.COPYING,), "every slice was registered"),
+        _when_written(State.COPYING, (State.MOVING, State.IDLE), "nearly all was copied, or somebody died and it ends"),
         _when_written(State.MOVING, (State.CHANGING, State.IDLE), "all state was stored, or somebody died and it ends"),
         _when_written(State.CHANGING, (State.FLUSHING,), "exit points and matchers had switched"),
         _when_written(State.FLUSHING, (State.ENDING,), "access points had sent what they held"),
-        _when_written(State.ENDING, (State.IDLE,), "slices that leave had drained"),
+        _when_written(State.ENDING, (State.IDLE,), "matchers and slices that leave had drained"),
         Transition(
             State.IDLE,
             ScalingChanged,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from braid.scaling import Report, ScalingRecord, Step
 from braid.scaling_checks import refusal
-from braid.topology import CONFIGURED_LAYERS, Change, Configuration, Phase, Registration, Target
+from braid.topology import CONFIGURED_LAYERS, Change, Configuration, Phase, Registration, Routing, Target
 from coordinator.events import Inform
 from coordinator.placing import Placement, place
 
@@ -25,7 +25,8 @@ class Deadlines:
     """How long each stage of a scaling may take."""
 
     gathering_s_max: float = 30.0
-    moving_s_max: float = 600.0
+    copying_s_max: float = 3600.0
+    moving_s_max: float = 60.0  # subscriptions wait meanwhile
     changing_s_max: float = 10.0
     flushing_s_max: float = 10.0
     ending_s_max: float = 10.0
@@ -67,13 +68,14 @@ def gather(known: Known) -> Decision:
     if reason is not None:
         return Write(None, _end(known, "aborted", reason))
     placement = place(record.asked, configuration, known.slices)
-    if not placement.differs_from(configuration):
+    routing = record.asked.routing or configuration.routing
+    if not placement.differs_from(configuration) and routing == configuration.routing:
         return Write(None, _end(known, "done", epoch=configuration.epoch))
     participants = _participants(configuration, placement)
     missing = tuple(name for name in participants if name not in known.slices)
     if not missing:
-        change = _begin(known, record.id, placement, participants)
-        return Write(replace(configuration, change=change), _enter(known, "moving", epoch=change.to.epoch, wants=()))
+        change = _begin(known, record.id, placement, routing, participants)
+        return Write(replace(configuration, change=change), _enter(known, "copying", epoch=change.to.epoch, wants=()))
     if known.waited_s >= known.deadlines.gathering_s_max:
         reason = f"not registered within {known.deadlines.gathering_s_max:g} s: {', '.join(missing)}"
         return Write(None, _end(known, "aborted", reason))
@@ -82,8 +84,18 @@ def gather(known: Known) -> Decision:
     return Wait(missing)
 
 
+def copy(known: Known) -> Decision:
+    """On when every matcher has nearly all its state on disk."""
+    return _reversible(known, "copied", "moving", known.deadlines.copying_s_max)
+
+
 def move(known: Known) -> Decision:
-    """Back when a participant is not there any more; on when every matcher has all its state on disk."""
+    """On when every matcher has all its state on disk."""
+    return _reversible(known, "change-ready", "changing", known.deadlines.moving_s_max)
+
+
+def _reversible(known: Known, step: Step, following: Phase, patience_s: float) -> Decision:
+    """Back when a participant is not there any more; on when every matcher has reported."""
     change = _change(known)
     gone = [
         f"{name} is gone" if name not in known.slices else f"{name} started again"
@@ -95,13 +107,12 @@ def move(known: Known) -> Decision:
     missing = tuple(
         name
         for name in known.configuration.union("matcher")
-        if (report := known.reports.get(("change-ready", name))) is None
-        or report.incarnation != change.participants[name]
+        if (report := known.reports.get((step, name))) is None or report.incarnation != change.participants[name]
     )
     if not missing:
-        return _proceed(known, "changing")
-    if known.waited_s >= known.deadlines.moving_s_max:
-        return _give_up(known, f"not ready within {known.deadlines.moving_s_max:g} s: {', '.join(missing)}")
+        return _proceed(known, following)
+    if known.waited_s >= patience_s:
+        return _give_up(known, f"not {step} within {patience_s:g} s: {', '.join(missing)}")
     return Wait(missing)
 
 
@@ -123,14 +134,14 @@ def flush(known: Known) -> Decision:
 
 
 def finish(known: Known) -> Decision:
-    """Ends when every slice that leaves has nothing left to do."""
+    """Ends when every slice that leaves has nothing left to do, and no matcher expects the old epoch any more."""
     target = known.configuration.target()
     assert target is not None, "there is a change"
     staying = {name for layer in CONFIGURED_LAYERS for name in target.of_layer(layer)}
     leaving = [
         name for layer in CONFIGURED_LAYERS for name in known.configuration.of_layer(layer) if name not in staying
     ]
-    missing = _unreported(known, "drained", leaving)
+    missing = _unreported(known, "drained", dict.fromkeys((*known.configuration.union("matcher"), *leaving)))
     if missing and known.waited_s < known.deadlines.ending_s_max:
         return Wait(missing)
     ready = [report for (step, _), report in known.reports.items() if step == "change-ready"]
@@ -147,6 +158,7 @@ def finish(known: Known) -> Decision:
 
 DECISIONS: dict[str, Callable[[Known], Decision]] = {
     "gathering": gather,
+    "copying": copy,
     "moving": move,
     "changing": cut,
     "flushing": flush,
@@ -165,16 +177,16 @@ def _participants(configuration: Configuration, placement: Placement) -> list[st
     return list(dict.fromkeys(both))
 
 
-def _begin(known: Known, id: str, placement: Placement, participants: Iterable[str]) -> Change:
+def _begin(known: Known, id: str, placement: Placement, routing: Routing, participants: Iterable[str]) -> Change:
     configuration = known.configuration
     to = Target(
         epoch=max(configuration.epoch, configuration.epochs) + 1,
         accesspoints=placement.layers["accesspoint"],
         matchers=placement.layers["matcher"],
         exitpoints=placement.layers["exitpoint"],
-        routing=configuration.routing,
+        routing=routing,
     )
-    return Change(id, "moving", to, {name: known.slices[name].incarnation for name in participants})
+    return Change(id, "copying", to, {name: known.slices[name].incarnation for name in participants})
 
 
 def _proceed(known: Known, phase: Phase, informs: tuple[Inform, ...] = ()) -> Write:

@@ -10,7 +10,7 @@ from tests.service.zookeeper_fixture import zookeeper
 
 __all__ = ["pytest_collection_finish", "pytest_collection_modifyitems", "pytest_configure", "quick", "zookeeper"]
 
-QUICK_EXAMPLES_MAX = 25
+QUICK_EXAMPLES_MAX = 10
 
 
 def pytest_configure() -> None:
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         test = getattr(item, "obj", None)
         wanted = getattr(test, "_hypothesis_internal_use_settings", None)
         if wanted is not None and wanted.max_examples > QUICK_EXAMPLES_MAX:
-            test._hypothesis_internal_use_settings = settings(wanted, max_examples=QUICK_EXAMPLES_MAX)  # type: ignore[union-attr]
+            test._hypothesis_internal_use_settings = settings(wanted, max_examples=QUICK_EXAMPLES_MAX)  # type: ignore[union-attr]  # it has settings
 
 
 def pytest_collection_finish() -> None:

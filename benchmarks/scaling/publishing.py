@@ -13,8 +13,17 @@ CONNECTIONS = 4
 _PAUSE_S = 0.01
 
 
+_REFUSED = (429, 503)  # not accepted, so nothing was promised
+
+
+class _Problem(msgspec.Struct, frozen=True, gc=False):
+    status: int = 0
+
+
 class _Answer(msgspec.Struct, gc=False):
     op: str
+    ref: int = -1
+    problem: _Problem = _Problem()
 
 
 _decode = msgspec.json.Decoder(_Answer).decode
@@ -29,7 +38,13 @@ class Publishers:
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
         self.sent = [0] * CONNECTIONS
+        self.refused = 0
         self.longest_delay_s = 0.0  # of the generator itself: how late it published
+
+    @property
+    def promised(self) -> int:
+        """What must arrive: all but what was refused."""
+        return sum(self.sent) - self.refused
 
     async def start(self, api: str) -> None:
         for publisher in range(CONNECTIONS):
@@ -42,7 +57,8 @@ class Publishers:
 
     async def _publish(self, socket: ClientConnection, publisher: int) -> None:
         await asyncio.sleep(publisher * _PAUSE_S / CONNECTIONS)
-        acknowledging = asyncio.create_task(_acknowledge(socket))
+        counts: dict[int, int] = {}  # publications of each frame that is not answered
+        acknowledging = asyncio.create_task(self._acknowledge(socket, counts))
         began_s, turn_s = time.time(), time.time()
         while not self._stopping:
             now_s = time.time()
@@ -50,6 +66,7 @@ class Publishers:
             first = self.sent[publisher]
             due = int((now_s - began_s) * self._rate) - first
             if due > 0:
+                counts[first] = due
                 await socket.send(self._frame(publisher, first, due, now_s), text=True)
                 self.sent[publisher] += due
             turn_s = time.time()
@@ -69,8 +86,10 @@ class Publishers:
         )
         return f'{{"op":"publish","ref":{first},"publications":[{publications}]}}'.encode()
 
-
-async def _acknowledge(socket: ClientConnection) -> None:
-    while True:
-        answer = _decode(await socket.recv(decode=False))
-        assert answer.op == "published", answer
+    async def _acknowledge(self, socket: ClientConnection, counts: dict[int, int]) -> None:
+        while True:
+            answer = _decode(await socket.recv(decode=False))
+            count = counts.pop(answer.ref)
+            if answer.op != "published":
+                assert answer.problem.status in _REFUSED, answer
+                self.refused += count

@@ -11,6 +11,7 @@ EXAMPLES = examples(
     "braid scale matcher 3",
     "braid scale matcher=3 exitpoint=2",
     "braid scale matcher=3 --replace matcher-2",
+    "braid scale --routing anchored",
     "braid scale matcher 3 --json | jq .longest_pause_s",
     "braid scale matcher 3 --no-wait",
     "braid scale --watch scaling-1f0c6a04b7d2",
@@ -37,6 +38,14 @@ def scale(
         list[str] | None,
         typer.Option("--replace", metavar="SLICE", help="Also put another slice in the place of this one."),
     ] = None,
+    routing: Annotated[
+        str | None,
+        typer.Option(
+            "--routing",
+            metavar="NAME",
+            help="Which matchers a publication visits: 'broadcast' (all), or 'anchored' (those of its anchors).",
+        ),
+    ] = None,
     watched: Annotated[
         str | None, typer.Option("--watch", metavar="ID", help="Ask for nothing; show a scaling that was asked for.")
     ] = None,
@@ -48,13 +57,13 @@ def scale(
     The exit code is 1 when it was aborted; then everything is as it was before. Ctrl-C leaves the scaling running.
     """
     if watched is not None:
-        if layers or replace or no_wait:
+        if layers or replace or routing or no_wait:
             raise typer.BadParameter("--watch only shows a scaling; leave out everything else but --json")
         run(_show(context.obj, watched, json))
         return
-    if not layers and not replace:
+    if not layers and not replace and not routing:
         raise typer.BadParameter(_FORMS)
-    run(_scale(context.obj, numbers_of(layers or []), replace or [], as_json=json, wait=not no_wait))
+    run(_scale(context.obj, numbers_of(layers or []), replace or [], routing, as_json=json, wait=not no_wait))
 
 
 def replace(
@@ -67,7 +76,7 @@ def replace(
 
     The exit code is 1 when it was aborted; then everything is as it was before. Ctrl-C leaves the scaling running.
     """
-    run(_scale(context.obj, {}, slices, as_json=json, wait=not no_wait))
+    run(_scale(context.obj, {}, slices, None, as_json=json, wait=not no_wait))
 
 
 def numbers_of(words: list[str]) -> dict[str, int]:
@@ -81,12 +90,14 @@ def numbers_of(words: list[str]) -> dict[str, int]:
     return {layer: int(number) for layer, number in pairs}
 
 
-async def _scale(urls: list[str], layers: dict[str, int], replaced: list[str], *, as_json: bool, wait: bool) -> None:
+async def _scale(
+    urls: list[str], layers: dict[str, int], replaced: list[str], routing: str | None, *, as_json: bool, wait: bool
+) -> None:
     from braid.client.errors import BraidError
 
     async with new_client(urls) as client:
         try:
-            id = await client.scale(layers, replace=replaced)
+            id = await client.scale(layers, replace=replaced, routing=routing)
         except BraidError as error:
             other = error.problem.get("scaling")
             if error.status != 409 or not isinstance(other, str):

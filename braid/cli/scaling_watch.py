@@ -128,6 +128,8 @@ def title(scaling: "Scaling") -> str:
     parts = [" ".join(f"{layer}={number}" for layer, number in scaling.asked.get("layers", {}).items())]
     if replaced := scaling.asked.get("replace"):
         parts.append(f"replacing {', '.join(replaced)}")
+    if routing := scaling.asked.get("routing"):
+        parts.append(f"routing {routing}")
     return f"{scaling.id}: {', '.join(part for part in parts if part)}"
 
 

@@ -211,13 +211,15 @@ class Client:
         """Every slice of the cluster, and the configuration in force."""
         return cast(dict[str, Any], await self._rest.get("/v1/cluster"))
 
-    async def scale(self, layers: Mapping[str, int] | None = None, *, replace: Sequence[str] = ()) -> str:
+    async def scale(
+        self, layers: Mapping[str, int] | None = None, *, replace: Sequence[str] = (), routing: str | None = None
+    ) -> str:
         """Asks for other numbers of slices (`{"matcher": 3}`), for others in the place of some, or both at once.
 
         Returns the id of the scaling when it has begun; `scaling` says how far it is. During another one it raises a
         `BraidError` of status 409, whose `problem["scaling"]` is the id of that one.
         """
-        return await scale(self._rest, layers or {}, replace)
+        return await scale(self._rest, layers or {}, replace, routing)
 
     async def scaling(self, id: str) -> Scaling:
         """How far a scaling is."""

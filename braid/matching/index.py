@@ -19,7 +19,7 @@ from braid.matching.engine.hashing import SECRET_WORDS, new_secret
 from braid.matching.engine.memory import COUNTS, MATCHED, SUBSCRIPTIONS, SUBSCRIPTIONS_MAX, Memory
 from braid.matching.engine.programs import CHECKED, ZONED
 from braid.matching.explanation import Explanation
-from braid.matching.handing_out import cut, ids_of_each
+from braid.matching.handing_out import in_lists
 from braid.matching.matches import Matches
 from braid.matching.meaning import read_publication
 from braid.matching.pair_explanation import explain_pair
@@ -124,12 +124,12 @@ class MatchIndex:
         now = format_instant(now_s).encode()
         for chunk in chunks(contents):
             ends, numbers, bad = self._search.search(chunk, now_s, now, remember)
-            ids += ids_of_each(self._memory, self._records.ids, ends, numbers)
+            ids += in_lists(self._records.ids, ends, numbers)
             unreadable += bad
             if several:
                 words = self._memory.view(SUBSCRIPTIONS, len(self._records.ids) * programs.SUBSCRIPTION)
-                of_each = (words[numbers * programs.SUBSCRIPTION + programs.HOME] & programs.HOME_MASK).tolist()
-                homes += cut([self._home_names[home] for home in of_each], ends.tolist())
+                of_each = words[numbers * programs.SUBSCRIPTION + programs.HOME] & programs.HOME_MASK
+                homes += in_lists(np.array(self._home_names, dtype=object), ends, of_each)
         if self._counts[counts.HOT]:
             self._changes.adapt()
         only = self._home_names[0] if self._home_names else ""

@@ -6,6 +6,7 @@ from braid.matching.engine.memory import (
     ATTRIBUTES_MAX,
     COUNTS,
     KEY_SLOTS,
+    KEY_SLOTS_BESIDE,
     KEYS,
     KEYS_MAX,
     PROGRAMS_MAX,
@@ -54,5 +55,6 @@ class Room:
             self._left = 0
             raise IndexFullError(f"the index is full with {subscriptions} subscriptions; add matchers")
         self._memory.expect(KEYS, int(count[counts.KEYS_USED]) * KEY_RECORD * 8)
-        self._memory.expect(KEY_SLOTS, int(count[counts.KEY_SLOTS_MASK]) * 8)
+        for table in (KEY_SLOTS, KEY_SLOTS_BESIDE):  # they take turns
+            self._memory.expect(table, int(count[counts.KEY_SLOTS_MASK]) * 8)
         self._memory.expect(WORDS, int(count[counts.POOL_USED]) * 8)

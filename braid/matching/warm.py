@@ -72,7 +72,6 @@ def _change(index: "MatchIndex") -> None:
 
 def _match(index: "MatchIndex") -> None:
     from braid.content import Content, encode_content
-    from braid.matching.handing_out import fetch_nothing
 
     attributes: dict[str, Any] = {"a": 1, "b": "x", "c": True, "d": 1.5, "e": "pq", "n": 2**60 + 1, "m": 0}
     contents = [Content(zone=zone) for zone in _ZONES]
@@ -81,7 +80,6 @@ def _match(index: "MatchIndex") -> None:
     ]
     index.match([*map(encode_content, contents), b'{ "id": "spelled differently" }', b"unreadable"], _NOW_S)
     index.match([encode_content(contents[-1])], _NOW_S, remember=False)
-    fetch_nothing()  # an index as small as this one fetches no ids
 
 
 def _look(index: "MatchIndex") -> None:

@@ -1,15 +1,19 @@
 """The access point: sends publications to the matchers that must see them, subscriptions to the one that keeps them.
 
-It holds no state of its own besides the configuration, so a restarted access point is as good as the old one. Whatever
+It holds no state of its own besides the configuration and what matchers tell it of their anchors (`routes.py`), so a
+restarted access point is as good as the old one. Whatever
 epoch a connection point knows, what goes on from here is of the epoch that this access point has: so the cut of a
 scaling lies at one place in each of its links. What a scaling makes it keep back or hold is in `scaling.py`.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from braid.messages import (
+    Anchors,
+    AnchorsKnown,
     Explain,
     Explained,
     FindSubscriptions,
@@ -23,24 +27,39 @@ from braid.messages import (
     SubscriptionStored,
     Unsubscribe,
 )
-from braid.selector import BroadcastSelector
+from braid.selector import Selector, selector_of
 from braid.topology import Configuration
 from services.accesspoint.scaling import AccessPointScaling, Effects
+
+if TYPE_CHECKING:
+    from services.accesspoint.routes import Routes
 
 
 class AccessPointCore:
     def __init__(self, name: str, clock_ns: Callable[[], int]) -> None:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
-        self._selector: BroadcastSelector | None = None
+        self._selector: Selector | None = None
+        self.routes: Routes | None = None  # until the first anchors come; until then everything goes to everybody
         self.scaling = AccessPointScaling(name, self._on_in_force, self._release, self._flush)
         self.stale = 0  # came before any configuration
 
     def on_configuration(self, configuration: Configuration, now_s: float) -> Effects:
+        if self.routes is not None:
+            self.routes.keep(configuration.union("matcher"))
         return self.scaling.on_configuration(configuration, now_s)
 
     def on_matcher_up(self, matcher: str) -> list[Send]:
         return self.scaling.on_matcher_up(matcher)
+
+    def on_anchors(self, matcher: str, message: Anchors) -> list[Send]:
+        """Routed by from now on, so that the matcher may acknowledge what it keeps under them."""
+        if self.routes is None:
+            from services.accesspoint.routes import Routes  # brings the matching engine
+
+            self.routes = Routes()
+        is_known = self.routes.on_anchors(matcher, message)
+        return [Send(matcher, [AnchorsKnown(0, message.part)])] if is_known else []
 
     def on_publications(self, batch: list[Publications], now_s: float, arrived_ns: int) -> list[Send]:
         selector = self._selector
@@ -50,8 +69,7 @@ class AccessPointCore:
         if self.scaling.holds:
             self.scaling.buffers.hold(batch, now_s, arrived_ns)
             return []
-        requests = [self._request(selector, message, arrived_ns) for message in batch]
-        return [Send(matcher, requests) for matcher in selector.matchers]
+        return self._requests(selector, [(message, arrived_ns) for message in batch], now_s)
 
     def on_subscribe(self, message: Subscribe, now_s: float) -> list[Send]:
         return self._change(message, now_s)
@@ -76,7 +94,39 @@ class AccessPointCore:
         """What a matcher has to say goes to the connection point concerned."""
         return [Send(message.connpoint, [message])]
 
-    def _request(self, selector: BroadcastSelector, message: Publications, arrived_ns: int) -> MatchRequest:
+    def _requests(self, selector: Selector, batch: list[tuple[Publications, int]], now_s: float) -> list[Send]:
+        if selector.routing == "broadcast" or self.routes is None:
+            requests = [
+                self._request(selector, message, message.contents, arrived_ns, places=None, asked=None)
+                for message, arrived_ns in batch
+            ]
+            return [Send(matcher, requests) for matcher in selector.matchers]
+        by_matcher: dict[str, list[MatchRequest]] = {}
+        all_routed = self.routes.route([message.contents for message, _ in batch], selector.matchers, now_s)
+        for (message, arrived_ns), routed in zip(batch, all_routed, strict=True):
+            # Somebody has to answer, or the exit point would wait for ever.
+            if not routed:
+                routed[selector.matchers[message.publisher % len(selector.matchers)]] = []
+            asked = sorted(routed)
+            for matcher, places in routed.items():
+                is_all = len(places) == len(message.contents)
+                contents = message.contents if is_all else [message.contents[place] for place in places]
+                request = self._request(
+                    selector, message, contents, arrived_ns, places=None if is_all else places, asked=asked
+                )
+                by_matcher.setdefault(matcher, []).append(request)
+        return [Send(matcher, requests) for matcher, requests in by_matcher.items()]
+
+    def _request(
+        self,
+        selector: Selector,
+        message: Publications,
+        contents: list[bytes],
+        arrived_ns: int,
+        *,
+        places: list[int] | None,
+        asked: list[str] | None,
+    ) -> MatchRequest:
         return MatchRequest(
             selector.epoch,
             message.origin,
@@ -84,9 +134,11 @@ class AccessPointCore:
             message.previous,
             message.watermark,
             message.publisher,
-            len(selector.matchers),
-            message.contents,
+            len(selector.matchers if asked is None else asked),
+            contents,
             None if message.hops is None else [*message.hops, (self._name, arrived_ns, self._clock_ns())],
+            places,
+            asked,
         )
 
     def _change(self, message: Subscribe | Unsubscribe, now_s: float) -> list[Send]:
@@ -112,7 +164,7 @@ class AccessPointCore:
 
     def _on_in_force(self, configuration: Configuration | None) -> None:
         """None: this access point has no part in the cluster, and forwards nothing."""
-        self._selector = None if configuration is None else BroadcastSelector(configuration)
+        self._selector = None if configuration is None else selector_of(configuration)
 
     def _release(self, now_s: float) -> list[Send]:
         """In the order of arrival to each matcher, under the epoch that is in force now."""
@@ -127,5 +179,4 @@ class AccessPointCore:
         selector = self._selector
         if not held or selector is None:
             return []
-        requests = [self._request(selector, message, arrived_ns) for message, arrived_ns in held]
-        return [Send(matcher, requests) for matcher in selector.matchers]
+        return self._requests(selector, held, now_s)

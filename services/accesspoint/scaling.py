@@ -1,7 +1,7 @@
 """The access point's part in a scaling: what it keeps back, what it holds, and what it tells the matchers.
 
 States
-    serving    no scaling, or it is over here
+    serving    no scaling, or it is over here, or matchers still copy (phase copying)
     buffering  subscriptions are kept back, publications flow under the old epoch (phase moving)
     holding    both cuts are sent, publications too wait for the exit points (phase changing)
     flushed    everything flows under the new epoch; the scaling ends elsewhere
@@ -33,8 +33,8 @@ from braid.messages import (
     Subscribe,
     Unsubscribe,
 )
-from braid.phases import Changing, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
-from braid.scaling import ReportStep
+from braid.phases import Changing, Copying, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
+from braid.scaling import Reports, ReportStep
 from braid.topology import Change, Configuration
 
 KEPT_BACK_MAX = 200_000  # calls; beyond it they are dropped, and their connection points ask again
@@ -130,7 +130,7 @@ class AccessPointScaling:
         self._release = release
         self._flush = flush
         self._configuration: Configuration | None = None
-        self._reported: set[str] = set()
+        self._reports = Reports()
         self.buffers = Buffers()
         self.gave_up = 0  # scalings whose exit points were not waited for any longer
 
@@ -157,7 +157,7 @@ class AccessPointScaling:
     def on_matcher_up(self, matcher: str) -> list[Send]:
         """A link to it is there, perhaps again: what it must know of the scaling is sent once more."""
         configuration = self._configuration
-        if configuration is None or configuration.change is None:
+        if configuration is None or configuration.change is None or self.state is State.SERVING:
             return []
         if self.state is State.BUFFERING:
             return [Send(matcher, [StartScale(configuration.change.to.epoch)])]
@@ -169,10 +169,13 @@ class AccessPointScaling:
     def on_settled(self, event: Settled, now_s: float) -> Effects:
         """Also the way back: what was kept back goes to the old matchers."""
         configuration = self._configuration = event.configuration
-        # One that is left out must not go on under what it knows: nobody would wait for it at the next cut.
-        self._on_in_force(configuration if self._name in configuration.accesspoints else None)
+        self._serve(configuration)
         self.state = State.SERVING
         return [*self._flush(now_s), *self._release(now_s)]
+
+    def on_copying(self, event: Copying, now_s: float) -> Effects:
+        self._serve(self._enter(event).in_force())
+        return []
 
     def on_moving(self, event: Moving, now_s: float) -> Effects:
         configuration = self._enter(event)
@@ -206,11 +209,8 @@ class AccessPointScaling:
         self.state = State.FLUSHED
         # Publications first: there may be very many calls, and nobody was promised anything about them yet.
         effects += self._flush(now_s) + self._release(now_s)
-        if configuration.change is not None and configuration.change.id not in self._reported:
-            self._reported = {configuration.change.id}
-            details = {"kept_back_s": self.buffers.kept_back_s_max, "held_s": self.buffers.held_s_max}
-            effects.append(ReportStep(configuration.change.id, "scale-end", details))
-        return effects
+        details = {"kept_back_s": self.buffers.kept_back_s_max, "held_s": self.buffers.held_s_max}
+        return [*effects, *self._reports.once(configuration.change, "scale-end", details)]
 
     def on_ending(self, event: Ending, now_s: float) -> Effects:
         effects: Effects = []
@@ -228,6 +228,10 @@ class AccessPointScaling:
         """Seen again after a lost connection to ZooKeeper."""
         self._configuration = event.configuration
         return []
+
+    def _serve(self, configuration: Configuration) -> None:
+        """One that it leaves out must not go on under what it knows: nobody would wait for it at the next cut."""
+        self._on_in_force(configuration if self._name in configuration.accesspoints else None)
 
     @property
     def _change(self) -> Change | None:
@@ -257,6 +261,7 @@ MACHINE: Machine[State, Effects] = Machine(
     State.SERVING,
     [
         *in_each(State, Settled, (_S.SERVING,), "sends what waits", AccessPointScaling.on_settled),
+        Transition(_S.SERVING, Copying, (), "goes on", AccessPointScaling.on_copying),
         Transition(_S.SERVING, Moving, (_S.BUFFERING,), "keeps subscriptions back", AccessPointScaling.on_moving),
         Transition(_S.BUFFERING, Moving, (), "knows it", AccessPointScaling.on_same_phase),
         *in_each(

@@ -1,11 +1,13 @@
 """The access point as a process."""
 
+import asyncio
 import time
 from typing import Any
 
 from braid import messages, metrics
 from braid.codec import Hello
 from braid.config import Settings
+from braid.matching.warm import warm
 from braid.messages import AnyMessage
 from braid.slice import ProbedSlice
 from braid.topology import Configuration
@@ -18,6 +20,23 @@ class AccessPoint(ProbedSlice):
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
         self._core = AccessPointCore(name, time.time_ns)
+        # Matchers have a bounded number of parts under way, so these are few.
+        self._unread: list[tuple[str, messages.Anchors]] = []
+        self._warming: asyncio.Task[None] | None = None
+        self._is_warm = False
+
+    async def prepare(self) -> None:
+        """Where publications are routed by anchors, or soon will be, the engine is loaded now and not at the cut."""
+        configuration, _ = await self.coordination.read_configuration()
+        running = await self.coordination.read_running_scaling()
+        wanted = None if running is None else running.asked.routing
+        if wanted == "anchored" or (configuration is not None and configuration.routing == "anchored"):
+            await asyncio.to_thread(warm)
+
+    async def close(self) -> None:
+        if self._warming is not None:
+            self._warming.cancel()
+        await super().close()
 
     def targets(self) -> list[str]:
         configuration = self.configuration()
@@ -28,6 +47,8 @@ class AccessPoint(ProbedSlice):
 
     def on_peer_up(self, peer: Hello) -> None:
         if peer.layer == "matcher":
+            # A matcher that was started again counts its parts anew: it must not hear of old ones.
+            self._unread = [(matcher, message) for matcher, message in self._unread if matcher != peer.name]
             self.perform(self._core.on_matcher_up(peer.name))
 
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
@@ -52,8 +73,26 @@ class AccessPoint(ProbedSlice):
                     | messages.Explained()
                 ):
                     self.perform(self._core.on_answer(message))
+                case messages.Anchors():
+                    self._on_anchors(peer.name, message)
                 case _:
                     self.reject(peer, kind)
+
+    def _on_anchors(self, matcher: str, message: messages.Anchors) -> None:
+        """The matching engine is loaded when it is needed: where all publications go to all matchers it never is."""
+        if self._is_warm:
+            self.perform(self._core.on_anchors(matcher, message))
+            return
+        self._unread.append((matcher, message))
+        if self._warming is None:
+            self._warming = asyncio.get_running_loop().create_task(self._warm())
+
+    async def _warm(self) -> None:
+        await asyncio.to_thread(warm)
+        self._is_warm = True  # also where the links of all that is unread were lost meanwhile
+        unread, self._unread = self._unread, []
+        for matcher, message in unread:
+            self.perform(self._core.on_anchors(matcher, message))
 
     def on_tick(self, now_s: float) -> None:
         self.perform(self._core.scaling.on_tick(now_s))
@@ -62,4 +101,9 @@ class AccessPoint(ProbedSlice):
         metrics.CALLS_KEPT_BACK.set(len(buffers.kept_back))
         metrics.BATCHES_HELD.set(len(buffers.held))
         metrics.SCALING_DROPPED.set(buffers.dropped)
+        routes = self._core.routes
+        if routes is not None:
+            routes.clean()
+            metrics.ANCHORS.set(routes.anchors)
+            metrics.ANCHORS_REFUSED.set(routes.refused)
         self.show_progress({"kept_back": len(buffers.kept_back), "held": len(buffers.held)})

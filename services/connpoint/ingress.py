@@ -21,7 +21,7 @@ import msgspec
 
 from braid.config import Ingress
 from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Publications, Send
-from braid.selector import BroadcastSelector
+from braid.selector import Selector, selector_of
 from braid.topology import Configuration
 
 _SETTLE_S = 0.3  # a slice that was started again gets this long to be linked before everything is sent again
@@ -41,6 +41,7 @@ class Batch(msgspec.Struct, eq=False):
     due_s: float = inf  # when to send it again; infinite until it is logged
     attempts: int = 0
     hops: list[Hop] | None = None
+    behind: list[int] = []  # batches after this one that were confirmed before it, while exit points change
 
 
 class Origin:
@@ -65,7 +66,7 @@ class IngressCore:
         self._settings = settings
         self._current = Origin(origin)
         self._origins: dict[str, Origin] = {origin: self._current}
-        self._selector: BroadcastSelector | None = None
+        self._selector: Selector | None = None
         self._exitpoints_changing: list[str] = []  # old and new ones, while a publisher may be between two of them
         self._exitpoints_changed_at: int | None = None  # the first sequence that was accepted behind the change
         self.window_publications = 0
@@ -82,7 +83,7 @@ class IngressCore:
 
     def on_configuration(self, configuration: Configuration) -> None:
         """What is under way under an old epoch is answered under it: nothing has to be sent again for a scaling."""
-        self._selector = BroadcastSelector(configuration.in_force())
+        self._selector = selector_of(configuration.in_force())
         target = configuration.target()
         if target is not None and target.exitpoints != configuration.exitpoints:
             self._exitpoints_changing = configuration.union("exitpoint")
@@ -91,7 +92,11 @@ class IngressCore:
             self._exitpoints_changed_at = self._current.next_sequence
 
     def confirmed_elsewhere(self, confirmed: list[Batch], exitpoint: str) -> list[Send]:
-        """While publishers move from one exit point to another: tells the others what they need not wait for."""
+        """While publishers move from one exit point to another: tells the others what they need not wait for.
+
+        A batch that is confirmed before an earlier one of its publisher is told with that one: where both went the
+        same way their order is kept, but what follows on another way would overtake the earlier one.
+        """
         if not self._exitpoints_changing:
             return []
         if self._exitpoints_changed_at is not None and self._current.watermark >= self._exitpoints_changed_at:
@@ -99,8 +104,8 @@ class IngressCore:
             return []
         sequences: dict[str, list[int]] = {}
         for batch in confirmed:
-            if batch.following:
-                sequences.setdefault(batch.origin, []).append(batch.sequence)
+            if batch.following and not batch.previous:
+                sequences.setdefault(batch.origin, []).extend((batch.sequence, *batch.behind))
         epoch = 0 if self._selector is None else self._selector.epoch
         messages = [ConfirmedElsewhere(epoch, origin, numbers) for origin, numbers in sequences.items()]
         return [Send(other, messages) for other in self._exitpoints_changing if other != exitpoint] if messages else []
@@ -188,7 +193,7 @@ class IngressCore:
                     sends.append(self._send(origin, batch, selector))
         return sends
 
-    def _send(self, origin: Origin, batch: Batch, selector: BroadcastSelector) -> Send:
+    def _send(self, origin: Origin, batch: Batch, selector: Selector) -> Send:
         message = Publications(
             selector.epoch,
             origin.name,
@@ -219,7 +224,10 @@ class IngressCore:
         self.window_publications -= len(batch.contents)
         self.window_bytes -= batch.size
         if batch.previous:
-            origin.pending[batch.previous].following = batch.following
+            before = origin.pending[batch.previous]
+            before.following = batch.following
+            if self._exitpoints_changing:
+                before.behind = [*before.behind, batch.sequence, *batch.behind]
         if batch.following:
             origin.pending[batch.following].previous = batch.previous
         elif batch.previous:

@@ -12,7 +12,7 @@ import msgspec
 
 from braid import problems
 from braid.messages import Send
-from braid.selector import BroadcastSelector
+from braid.selector import Selector, selector_of
 from braid.topology import Configuration
 
 _ASK_AGAIN_S = 1.0
@@ -20,21 +20,27 @@ _QUESTIONS_MAX = 50_000
 
 
 class _Question(msgspec.Struct, eq=False):
-    answers: dict[int, dict[str, Any]]  # by epoch and matcher, so that a repeated answer counts once
+    key: int
+    make: Callable[[int], Any]  # of the epoch
     answered: asyncio.Future[list[Any]]
+    answers: dict[int, dict[str, Any]] = {}  # by epoch and matcher, so that a repeated answer counts once
+    through: str = ""  # the access point that was asked last
 
 
 class Questions:
     def __init__(self, timeout_s: float, perform: Callable[[list[Send]], None]) -> None:
         self._timeout_s = timeout_s
         self._perform = perform
-        self._selector: BroadcastSelector | None = None
+        self._selector: Selector | None = None
         self._open: dict[int, _Question] = {}
         # An answer to a question of the process before this one must not be taken for one of ours.
         self._last_ref = time.time_ns() // 1000
 
     def on_configuration(self, configuration: Configuration) -> None:
-        self._selector = BroadcastSelector(configuration.in_force())
+        self._selector = selector_of(configuration.in_force())
+        # Who has left does not bring the answer any more; waiting for the next repetition would be felt.
+        accesspoints = configuration.union("accesspoint")
+        self._send([question for question in self._open.values() if question.through not in accesspoints])
 
     async def ask(self, key: int, make: Callable[[int, int], Any]) -> list[Any]:
         """Sends what `make` makes of epoch and ref until all matchers have answered that the access point asked.
@@ -47,12 +53,10 @@ class Questions:
         deadline = loop.time() + self._timeout_s
         self._last_ref += 1
         ref = self._last_ref
-        question = self._open[ref] = _Question({}, loop.create_future())
+        question = self._open[ref] = _Question(key, lambda epoch: make(epoch, ref), loop.create_future())
         try:
             while True:
-                selector = self._selector
-                if selector is not None:
-                    self._perform([Send(selector.accesspoint_of(key), [make(selector.epoch, ref)])])
+                self._send([question])
                 left_s = deadline - loop.time()
                 if left_s <= 0:
                     raise problems.unavailable("the matchers did not answer in time (api.request_timeout_s)")
@@ -71,6 +75,14 @@ class Questions:
         answers[matcher] = answer
         if len(answers) >= asked and not question.answered.done():
             question.answered.set_result(list(answers.values()))
+
+    def _send(self, questions: list[_Question]) -> None:
+        selector = self._selector
+        if selector is None:
+            return
+        for question in questions:
+            question.through = selector.accesspoint_of(question.key)
+            self._perform([Send(question.through, [question.make(selector.epoch)])])
 
     def close(self) -> None:
         for question in self._open.values():

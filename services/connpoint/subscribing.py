@@ -4,14 +4,13 @@ It asks the matchers, which alone keep them, and routes deliveries.
 """
 
 import asyncio
-import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
 import structlog
 
-from braid import metrics, problems
+from braid import anchors, metrics, problems
 from braid.config import Settings
 from braid.messages import (
     FindSubscriptions,
@@ -58,14 +57,16 @@ class Subscribing:
         limit = self._settings.limits.subscriptions_per_connpoint_max
         if len(self._delivery.subscribers) >= limit:
             raise problems.limit_exceeded("limits.subscriptions_per_connpoint_max", limit, None)
-        record = check_subscription(
-            given,
-            self._settings.limits,
-            time.time(),
-            id=f"s-{secrets.token_hex(10)}",
-            subscriber=subscriber,
-            home=self._name,
-            temporary=temporary,
+        record = anchors.placed(
+            check_subscription(
+                given,
+                self._settings.limits,
+                time.time(),
+                id="",
+                subscriber=subscriber,
+                home=self._name,
+                temporary=temporary,
+            )
         )
         try:
             await self._store(record)
@@ -77,7 +78,8 @@ class Subscribing:
         return record
 
     async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
-        record = apply_patch(await self.find(id), patch, self._settings.limits, time.time())
+        patched = apply_patch(await self.find(id), patch, self._settings.limits, time.time())
+        record = anchors.anchored(patched)
         await self._questions.ask(hash64(id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
         return record
 

@@ -28,7 +28,6 @@ class Gather(msgspec.Struct):
     epoch: int
     previous: int
     publisher: int
-    partials: int
     since_s: float
     state: Literal["gathering", "held", "released"] = "gathering"
     heard: set[str] = msgspec.field(default_factory=set)  # matchers whose partial is in
@@ -96,7 +95,7 @@ class ExitPointCore:
                     self.dropped += 1
                     return
                 self.gathers += 1
-            gather = Gather(partial.epoch, partial.previous, partial.publisher, partial.partials, now_s)
+            gather = Gather(partial.epoch, partial.previous, partial.publisher, now_s)
             origin.gathers[sequence] = gather
         elif partial.epoch < gather.epoch:
             self.stale += 1
@@ -113,7 +112,7 @@ class ExitPointCore:
                 gather.matched[connpoint] = matches if merged is None else _merge(merged, matches)
             if partial.hops is not None:
                 gather.hops = [*partial.hops, (self._name, arrived_ns, 0)]
-        if len(gather.heard) >= gather.partials:
+        if gather.state == "held" or _is_whole(partial, gather.heard):
             self._release_in_order(origin, sequence, gather)
 
     def on_received(self, connpoint: str, batch: list[Received]) -> list[Send]:
@@ -300,6 +299,16 @@ def _passed(known: Collection[int], before: int, watermark: int) -> list[int]:
     if watermark - before < len(known):
         return [sequence for sequence in range(before + 1, watermark + 1) if sequence in known]
     return sorted(sequence for sequence in known if sequence <= watermark)
+
+
+def _is_whole(partial: Partial, heard: set[str]) -> bool:
+    """Whether all have answered that were asked with this one.
+
+    Sent again, a batch may visit other matchers; any time it was sent, those were asked that have to be.
+    """
+    if partial.asked is None:
+        return len(heard) >= partial.partials
+    return heard.issuperset(partial.asked)
 
 
 def _merge(left: list[Match], right: list[Match]) -> list[Match]:

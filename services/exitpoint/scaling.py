@@ -16,9 +16,9 @@ import structlog
 
 from braid.machine import Machine, Transition, in_each
 from braid.messages import ChangeMatcherOnExitPoint, Partial
-from braid.phases import Changing, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
-from braid.scaling import ReportStep, Step
-from braid.topology import Change, Configuration
+from braid.phases import Changing, Copying, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
+from braid.scaling import Reports, ReportStep
+from braid.topology import Change, Configuration, Target
 
 log = structlog.get_logger()
 
@@ -45,10 +45,10 @@ class ExitPointScaling:
         self.violations = 0
         self._name = name
         self._configuration: Configuration | None = None
-        self._matchers: dict[int, int] = {}  # by epoch: how many answer each request
+        self._matchers: dict[int, tuple[int, bool]] = {}  # by epoch: how many there are, and whether all are asked
         self._cuts: dict[int, set[Pair]] = {}  # by new epoch
         self._complained_of: set[int] = set()
-        self._reported: set[tuple[str, Step]] = set()
+        self._reports = Reports()
 
     def on_configuration(self, configuration: Configuration) -> Effects:
         effects: Effects = []
@@ -64,12 +64,14 @@ class ExitPointScaling:
         change = self._change
         if change is None or change.phase != "ending" or gathers or self._name in change.to.exitpoints:
             return []
-        return self._report(change, "drained")
+        return [*self._reports.once(change, "drained")]
 
     def check(self, partial: Partial) -> None:
         """Loud where the number that a request expects is not the one that was learned at the cut."""
-        known = self._matchers.get(partial.epoch)
-        if known == partial.partials or not self._matchers or partial.epoch < min(self._matchers):
+        known, all_asked = self._matchers.get(partial.epoch, (0, True))
+        if known == partial.partials or (not all_asked and partial.partials < known):
+            return
+        if not self._matchers or partial.epoch < min(self._matchers):
             return
         self.violations += 1
         if partial.epoch in self._complained_of:
@@ -80,21 +82,21 @@ class ExitPointScaling:
             matcher=partial.matcher,
             epoch=partial.epoch,
             expects=partial.partials,
-            learned=known,
+            learned=known or None,
         )
 
     def on_settled(self, event: Settled) -> Effects:
         configuration = self._configuration = event.configuration
         self.state = State.SERVING
-        self._matchers = {configuration.epoch: len(configuration.matchers)}
+        self._matchers = {configuration.epoch: _number(configuration)}
         used = max(configuration.epoch, configuration.epochs)
         self._cuts = {epoch: pairs for epoch, pairs in self._cuts.items() if epoch > used}
         return []
 
-    def on_begun(self, event: Moving | Changing) -> Effects:
+    def on_begun(self, event: Copying | Moving | Changing) -> Effects:
         configuration = self._configuration = event.configuration
         self.state = State.CHANGING
-        self._matchers.setdefault(configuration.epoch, len(configuration.matchers))
+        self._matchers.setdefault(configuration.epoch, _number(configuration))
         return self._update_when_cut()
 
     def on_cut_arrived(self, event: CutArrived) -> Effects:
@@ -125,39 +127,36 @@ class ExitPointScaling:
         change = self._change
         assert change is not None
         self.state = State.UPDATED
-        self._matchers[change.to.epoch] = len(change.to.matchers)
-        return self._report(change, "exit-point-matcher-updated")
+        self._matchers[change.to.epoch] = _number(change.to)
+        return [*self._reports.once(change, "exit-point-matcher-updated")]
 
-    def _report(self, change: Change, step: Step) -> Effects:
-        """Once for each change."""
-        if (change.id, step) in self._reported:
-            return []
-        self._reported = {entry for entry in self._reported if entry[0] == change.id} | {(change.id, step)}
-        return [ReportStep(change.id, step)]
+
+def _number(configuration: Configuration | Target) -> tuple[int, bool]:
+    return len(configuration.matchers), configuration.routing == "broadcast"
 
 
 _S = State
+_E = ExitPointScaling
 MACHINE: Machine[State, Effects] = Machine(
     State.SERVING,
     [
-        *in_each(State, Settled, (_S.SERVING,), "forgets the old epoch", ExitPointScaling.on_settled),
-        Transition(
-            _S.SERVING, Moving, (_S.CHANGING, _S.UPDATED), "expects a cut of each pair", ExitPointScaling.on_begun
+        *in_each(State, Settled, (_S.SERVING,), "forgets the old epoch", _E.on_settled),
+        *(
+            Transition(_S.SERVING, begun, (_S.CHANGING, _S.UPDATED), "expects a cut of each pair", _E.on_begun)
+            for begun in (Copying, Moving, Changing)
         ),
-        Transition(
-            _S.SERVING, Changing, (_S.CHANGING, _S.UPDATED), "expects a cut of each pair", ExitPointScaling.on_begun
-        ),
-        *in_each((_S.CHANGING, _S.UPDATED), Moving, (), "knows it", ExitPointScaling.on_same_phase),
-        *in_each((_S.CHANGING, _S.UPDATED), Changing, (), "knows it", ExitPointScaling.on_same_phase),
-        *in_each((_S.SERVING, _S.UPDATED), CutArrived, (), "notes it", ExitPointScaling.on_cut_arrived),
+        *in_each((_S.CHANGING, _S.UPDATED), Copying, (), "knows it", _E.on_same_phase),
+        *in_each((_S.CHANGING, _S.UPDATED), Moving, (), "knows it", _E.on_same_phase),
+        *in_each((_S.CHANGING, _S.UPDATED), Changing, (), "knows it", _E.on_same_phase),
+        *in_each((_S.SERVING, _S.UPDATED), CutArrived, (), "notes it", _E.on_cut_arrived),
         Transition(
             _S.CHANGING,
             CutArrived,
             (_S.CHANGING, _S.UPDATED),
             "takes the new number when all are there",
-            ExitPointScaling.on_cut_arrived,
+            _E.on_cut_arrived,
         ),
-        *in_each(State, Flushing, (_S.UPDATED,), "takes the new number", ExitPointScaling.on_over),
-        *in_each(State, Ending, (_S.UPDATED,), "takes the new number", ExitPointScaling.on_over),
+        *in_each(State, Flushing, (_S.UPDATED,), "takes the new number", _E.on_over),
+        *in_each(State, Ending, (_S.UPDATED,), "takes the new number", _E.on_over),
     ],
 )

@@ -12,11 +12,14 @@ from itertools import groupby
 
 import msgspec
 
+from braid.anchors import text_of
 from braid.matching.index import IndexFullError
 from braid.messages import (
+    AnchorsKnown,
     Explain,
     Explained,
     FindSubscriptions,
+    Match,
     MatchRequest,
     Partial,
     Send,
@@ -27,12 +30,14 @@ from braid.messages import (
     SubscriptionStored,
     Unsubscribe,
 )
-from braid.selector import BroadcastSelector
+from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
+from services.matcher.calls import LatestCalls
 from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Store, WhenWritten
 from services.matcher.holdings import Hidden, Holdings
 from services.matcher.scaling import MatcherScaling
+from services.matcher.transfer import Pace
 
 _ENDS_AT_ONCE = 200  # subscriptions that end in one tick; the others follow in the next
 _REFUSE_AT_ONCE = 500
@@ -41,7 +46,7 @@ REQUESTS_KEPT_S_MAX = 3.0  # then they are answered without the access points th
 
 
 class MatcherCore:
-    def __init__(self, name: str, clock_ns: Callable[[], int]) -> None:
+    def __init__(self, name: str, clock_ns: Callable[[], int], pace: Pace | None = None) -> None:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._holdings = Holdings()
@@ -49,17 +54,23 @@ class MatcherCore:
         self._erasing = 0  # how often what was erased is not known to be erased on disk
         self._recovered = False  # what the store held has not been held against a configuration yet
         self._answers: list[Answer] = []  # until every access point has passed the cut
+        self._unannounced: dict[str, dict[tuple[str, int], Answer]] = {}  # until access points know the anchor
         self._requests: list[tuple[MatchRequest, int]] = []  # the same
         self.index = self._holdings.index
-        self.scaling = MatcherScaling(name, self._holdings, self)
+        self.calls = LatestCalls()
+        self.scaling = MatcherScaling(name, self._holdings, self, pace or Pace())
         self.stale = 0
         self.unreadable = 0
         self.refused = 0  # subscriptions that found the index full
+        self.dropped = 0  # requests that found no room before the cut; connection points send them again
 
     # Configuration
 
     def on_configuration(self, configuration: Configuration) -> Effects:
-        return self.scaling.on_configuration(configuration)
+        effects = self.scaling.on_configuration(configuration)
+        if self._holdings.announcing.wants_to_go_on:
+            effects.append(Continue())
+        return effects + self._answer_announced(list(self._unannounced))
 
     def on_recovered(self, records: Iterable[SubscriptionRecord], foreign_expected: bool = False) -> None:
         """What the store held when the process started, and whether some of it may belong to others."""
@@ -68,7 +79,14 @@ class MatcherCore:
 
     def on_continue(self) -> Effects:
         """Goes on with what was put off so that messages had their turn."""
-        effects = self.scaling.on_continue()
+        announcing = self._holdings.announcing
+        effects = self.scaling.on_continue() + self._remove_refuse() + announcing.on_continue()
+        if announcing.wants_to_go_on:
+            effects.append(Continue())
+        return effects
+
+    def _remove_refuse(self) -> Effects:
+        effects: Effects = []
         if self._holdings.shares.refuse_left:
             effects.append(Erase(self._holdings.remove_refuse(_REFUSE_AT_ONCE), None))
             if self._holdings.shares.refuse_left:
@@ -100,15 +118,14 @@ class MatcherCore:
             if selector is None:
                 self.stale += len(requests)
             elif self.scaling.must_wait_for_cut(epoch):
-                room = REQUESTS_KEPT_MAX - len(self._requests)
-                self._requests += [(request, arrived_ns) for request in requests[:room]]
+                kept = requests[: REQUESTS_KEPT_MAX - len(self._requests)]
+                self._requests += [(request, arrived_ns) for request in kept]
+                self.dropped += len(requests) - len(kept)
             else:
                 effects += self._match(selector, requests, now_s, arrived_ns)
         return effects
 
-    def _match(
-        self, selector: BroadcastSelector, requests: list[MatchRequest], now_s: float, arrived_ns: int
-    ) -> list[Send]:
+    def _match(self, selector: Selector, requests: list[MatchRequest], now_s: float, arrived_ns: int) -> list[Send]:
         exitpoints, fan = selector.exitpoints, len(selector.exitpoints)
         matches = self.index.match([content for request in requests for content in request.contents], now_s)
         self.unreadable += matches.unreadable
@@ -128,8 +145,9 @@ class MatcherCore:
                 request.publisher,
                 request.partials,
                 self._name,
-                matches.by_home(first, last),
+                _in_places(matches.by_home(first, last), request.places),
                 None if request.hops is None else [*request.hops, (self._name, arrived_ns, self._clock_ns())],
+                request.asked,
             )
             partials.setdefault(exitpoints[request.publisher % fan], []).append(partial)
             first = last
@@ -142,6 +160,9 @@ class MatcherCore:
         if not self._is_current(message.epoch):
             return []
         record = message.record
+        answer = SubscriptionStored(message.epoch, message.ref, message.connpoint, record.id)
+        if not self.calls.take(record.id, message.connpoint, message.ref):
+            return [Send(accesspoint, [answer])]
         hidden = self._hidden(message.epoch)
         before = self._holdings.get(record.id, hidden)
         try:
@@ -150,8 +171,9 @@ class MatcherCore:
             # Full, or what no connection point of this version would have accepted.
             self.refused += 1  # not answered, so the connection point asks again and in the end says 503
             return []
-        answer = SubscriptionStored(message.epoch, message.ref, message.connpoint, record.id)
-        effects: Effects = [Store(record, Answer(accesspoint, answer))]
+        anchor = text_of(record) if self._holdings.announcing.is_on else ""
+        effects: Effects = [Store(record, Answer(accesspoint, answer, anchor)), *self._holdings.announcing.changes()]
+        effects += self.scaling.on_changed(record.id)
         if before is not None and before.home != record.home:
             effects.append(Send(accesspoint, [_gone(before, message.epoch)]))
         return effects
@@ -159,11 +181,15 @@ class MatcherCore:
     def on_unsubscribe(self, accesspoint: str, message: Unsubscribe) -> Effects:
         if not self._is_current(message.epoch):
             return []
+        if not self.calls.take(message.id, message.connpoint, message.ref):
+            answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, False)
+            return [Send(accesspoint, [answer])]
         removed = self._holdings.remove(message.id, self._hidden(message.epoch))
         answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, removed is not None)
-        effects: Effects = [Erase([message.id], Answer(accesspoint, answer))]
+        effects: Effects = [Erase([message.id], Answer(accesspoint, answer)), *self.scaling.on_changed(message.id)]
         if removed is not None:
             self._holdings.shares.discard(message.id)
+            effects += self._holdings.announcing.changes()
             if removed.home != message.connpoint:
                 effects.append(Send(accesspoint, [_gone(removed, message.epoch)]))
         return effects
@@ -173,7 +199,29 @@ class MatcherCore:
         if self.scaling.must_hold_answer(answer.message.epoch):
             self._answers.append(answer)
             return []
+        return self._answer(answer)
+
+    def _answer(self, answer: Answer) -> list[Send]:
+        """A publication that comes behind the acknowledgement must find its way here."""
+        if answer.anchor and not self._holdings.announcing.is_known(answer.anchor):
+            waiting = self._unannounced.setdefault(answer.anchor, {})
+            waiting[answer.message.connpoint, answer.message.ref] = answer
+            return []
         return [Send(answer.accesspoint, [answer.message])]
+
+    def on_accesspoint_up(self, accesspoint: str) -> Effects:
+        """The list that begins names only what is kept: of what was removed meanwhile nobody will say it is known."""
+        sends = self._holdings.announcing.on_accesspoint_up(accesspoint)
+        return [*sends, *self._answer_announced(list(self._unannounced))]
+
+    def on_anchors_known(self, accesspoint: str, message: AnchorsKnown) -> Effects:
+        sends, anchors = self._holdings.announcing.on_known(accesspoint, message)
+        return [*sends, *self._answer_announced(anchors), *self.scaling.on_told()]
+
+    def _answer_announced(self, anchors: Iterable[str]) -> Effects:
+        known = [a for a in anchors if a in self._unannounced and self._holdings.announcing.is_known(a)]
+        answers = [answer for anchor in known for answer in self._unannounced.pop(anchor).values()]
+        return [Send(answer.accesspoint, [answer.message]) for answer in answers]
 
     def on_find_subscriptions(self, accesspoint: str, message: FindSubscriptions) -> Effects:
         if not self._is_current(message.epoch):
@@ -214,6 +262,7 @@ class MatcherCore:
 
     def on_second(self, now_s: float) -> Effects:
         """Subscriptions whose window has passed are forgotten."""
+        self.calls.on_second(now_s)
         accesspoint, epoch = self.scaling.any_accesspoint()
         if not accesspoint:
             return []
@@ -222,7 +271,7 @@ class MatcherCore:
             effects.append(Erase([record.id], None))
             if counted:  # else its home is told by the matcher where it counts, which may know another end
                 effects.append(Send(accesspoint, [_gone(record, epoch)]))
-        return effects
+        return effects + self._holdings.announcing.changes()
 
     # What the scaling asks for
 
@@ -232,7 +281,7 @@ class MatcherCore:
         if all_passed:
             answers, self._answers = self._answers, []
         requests, self._requests = self._requests, []
-        effects: Effects = [Send(answer.accesspoint, [answer.message]) for answer in answers]
+        effects: Effects = [send for answer in answers for send in self._answer(answer)]
         return effects + self._answer_kept(requests)
 
     def _answer_kept(self, requests: list[tuple[MatchRequest, int]]) -> Effects:
@@ -243,7 +292,7 @@ class MatcherCore:
                 effects += self._match(selector, [request], arrived_ns / 1e9, arrived_ns)
         return effects
 
-    def on_settled(self, selector: BroadcastSelector) -> Effects:
+    def on_settled(self, selector: Selector) -> Effects:
         """One epoch is left. The first time after a start, the store may hold what a scaling before it moved away."""
         if self._recovered and self._foreign_expected:
             self._holdings.throw_out_foreign(self._name, selector)
@@ -267,6 +316,13 @@ class MatcherCore:
             self.stale += 1
             return False
         return True
+
+
+def _in_places(matched: list[tuple[str, list[Match]]], places: list[int] | None) -> list[tuple[str, list[Match]]]:
+    """Places count in the whole batch, of which a request may bring a part."""
+    if places is None:
+        return matched
+    return [(home, [(places[place], ids, content) for place, ids, content in found]) for home, found in matched]
 
 
 def _gone(record: SubscriptionRecord, epoch: int) -> SubscriptionGone:

@@ -14,6 +14,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     accesspoint: str
     message: SubscriptionStored | SubscriptionRemoved
+    anchor: str = ""  # which every access point must know before; empty for none
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -34,10 +35,11 @@ class StoreState(msgspec.Struct, frozen=True):
     """A chunk of another matcher's state. Ordering duty: `on_state_stored` is called only when it is written."""
 
     records: list[SubscriptionRecord]
+    removed: list[str]
     matcher: str
     epoch: int
     chunk: int
-    last: bool
+    ends: str
 
 
 class ExpectForeign(msgspec.Struct, frozen=True):

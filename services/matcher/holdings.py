@@ -1,13 +1,15 @@
 """The subscriptions of a matcher: the index, when they end, and which of them count in which epoch."""
 
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
-from braid.matching.index import MatchIndex
+from sortedcontainers import SortedList
+
+from braid.matching.index import IndexFullError, MatchIndex
 from braid.messages import FindSubscriptions
-from braid.selector import BroadcastSelector
+from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
+from services.matcher.announcing import Announcing
 from services.matcher.endings import Endings
 from services.matcher.shares import Shares
 
@@ -21,8 +23,9 @@ class Holdings:
     def __init__(self) -> None:
         self.index = MatchIndex()
         self.shares = Shares()
+        self.announcing = Announcing(self.index.walk_ids, self.index.get)
         self._endings = Endings()
-        self._sorted_ids: list[str] | None = None  # made when a page is asked for, kept sorted from then on
+        self._sorted_ids: SortedList | None = None  # made when a page is asked for, kept sorted from then on
 
     def recover(self, records: Iterable[SubscriptionRecord]) -> None:
         known = list(records)
@@ -39,9 +42,10 @@ class Holdings:
         self._throw_out(record.id)
         before = self.index.get(record.id)
         self.index.add(record)
+        self.announcing.on_put(record, before)
         self._endings.note(record)
         if before is None and self._sorted_ids is not None:
-            insort(self._sorted_ids, record.id)
+            self._sorted_ids.add(record.id)
         return before
 
     def put_arrived(self, records: list[SubscriptionRecord]) -> None:
@@ -52,11 +56,26 @@ class Holdings:
         new = [id for id in ids if id not in self.index]
         self.shares.arrived.update(ids)
         if self._sorted_ids is not None:
-            self._sorted_ids += new
-            self._sorted_ids.sort()  # nearly sorted, so it costs one look at each
-        self.index.add_many(records)
-        for record in records:
-            self._endings.note(record)
+            self._sorted_ids.update(new)
+        before = [self.index.get(id) for id in ids] if self.announcing.is_on else [None] * len(ids)
+        there = list(zip(records, before, strict=True))
+        try:
+            self.index.add_many(records)
+        except (IndexFullError, ValueError):
+            # Those that are there are removed one day, so they must have been counted.
+            there = [(record, replaced) for record, replaced in there if self.index.get(record.id) == record]
+            raise
+        finally:
+            for record, replaced in there:
+                self.announcing.on_put(record, replaced)
+                self._endings.note(record)
+
+    def remove_arrived(self, ids: list[str]) -> None:
+        """They were ended where they still count."""
+        for id in ids:
+            if id in self.shares.arrived:
+                self._remove(id)
+                self.shares.discard(id)
 
     def remove(self, id: str, hidden: Hidden) -> SubscriptionRecord | None:
         """None also when it does not count."""
@@ -77,16 +96,12 @@ class Holdings:
 
     def remove_refuse(self, most: int) -> list[str]:
         ids = self.shares.some_refuse(most)
-        if self._sorted_ids is not None:
-            gone = set(ids)
-            self._sorted_ids = [id for id in self._sorted_ids if id not in gone]  # one look for all of them
         for id in ids:
-            self.index.remove(id)
-            self._endings.forget(id)
+            self._remove(id)
             self.shares.discard(id)
         return ids
 
-    def throw_out_foreign(self, name: str, selector: BroadcastSelector) -> None:
+    def throw_out_foreign(self, name: str, selector: Selector) -> None:
         """What the selector gives to others does not count any more."""
         self.shares.throw_away([id for id in self.index.ids() if selector.matcher_of(id) != name])
 
@@ -96,10 +111,16 @@ class Holdings:
     def own_ids(self) -> Iterator[str]:
         """What counts in the old epoch. There may be very many, so they are looked at when the next ones are taken.
 
-        That is a snapshot nevertheless: while it is taken nothing comes but what other matchers send.
+        One that comes meanwhile may be missing.
         """
-        shares = self.shares
-        return (id for id in self.index.walk_ids() if id not in shares.arrived and not shares.is_refuse(id))
+        return (id for id in self.index.walk_ids() if self._is_own(id))
+
+    def get_own(self, id: str) -> SubscriptionRecord | None:
+        """If it counts in the old epoch."""
+        return self.index.get(id) if self._is_own(id) else None
+
+    def _is_own(self, id: str) -> bool:
+        return id not in self.shares.arrived and not self.shares.is_refuse(id)
 
     def page(self, asked: FindSubscriptions, hidden: Hidden) -> tuple[list[SubscriptionRecord], str]:
         """Records in the order of their ids, and where to go on; looks at a bounded number of them."""
@@ -107,15 +128,15 @@ class Holdings:
             record = self.get(asked.id, hidden)
             return ([] if record is None else [record]), ""
         if asked.subscriber:
-            ids = sorted(self.index.ids_of(asked.subscriber))
+            ids = SortedList(self.index.ids_of(asked.subscriber))
         else:
             if self._sorted_ids is None:
-                self._sorted_ids = sorted(self.index.ids())
+                self._sorted_ids = SortedList(self.index.ids())
             ids = self._sorted_ids
         found: list[SubscriptionRecord] = []
         size = 0
-        start = bisect_right(ids, asked.after)
-        for id in islice(ids, start, start + _PAGE_LOOKS_MAX):
+        start = ids.bisect_right(asked.after)
+        for id in ids.islice(start, start + _PAGE_LOOKS_MAX):
             record = self.get(id, hidden)
             if record is not None and (not asked.home or record.home == asked.home):
                 found.append(record)
@@ -133,8 +154,10 @@ class Holdings:
     def _remove(self, id: str) -> SubscriptionRecord | None:
         removed = self.index.remove(id)
         self._endings.forget(id)
-        if removed is not None and self._sorted_ids is not None:
-            del self._sorted_ids[bisect_left(self._sorted_ids, id)]
+        if removed is not None:
+            self.announcing.on_removed(removed)
+            if self._sorted_ids is not None:
+                self._sorted_ids.discard(id)
         return removed
 
 

@@ -1,77 +1,37 @@
 """The matcher's part in a scaling: it hands over what others keep from now on, and changes sides at the cut.
 
-States
-    serving   no scaling, or it is over here
-    starting  a scaling is under way; some old access point may still send subscriptions of the old epoch
-    sending   the snapshot is taken and on its way; what others send is arriving
-    ready     all of it is there and on disk, here and where it was sent; both epochs can be answered
-    changed   every access point has passed the cut
-    ended     nobody speaks of the old epoch any more
+States and what leads from one to the next are in `scaling_states.py`.
 
-Invariants: the snapshot is taken when every old access point has said `StartScale`; `change-ready` is reported when
-every chunk sent is stored and the last chunk of every other old matcher is stored here; `ChangeMatcherOnExitPoint` of
-an access point is forwarded before its `ChangeMatcher` comes.
+Invariants: whatever changes while the copy is made is sent behind it; the last chunk is closed when every old access
+point has said `StartScale`; `change-ready` is reported when every chunk sent is stored and the last chunk of every
+other old matcher is stored here; `ChangeMatcherOnExitPoint` of an access point is forwarded before its `ChangeMatcher`
+comes.
 """
 
-import enum
 from typing import Any, Protocol
 
-import msgspec
 import structlog
 
 from braid.machine import Machine, Transition, in_each
-from braid.matching.index import IndexFullError
 from braid.messages import AddMatcherState, ChangeMatcherOnExitPoint, MatcherStateStored, Send
-from braid.phases import Changing, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
-from braid.scaling import ReportStep, Step
-from braid.selector import BroadcastSelector
+from braid.phases import Changing, Copying, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
+from braid.scaling import Reports, Step
+from braid.selector import Selector, selector_of
 from braid.topology import Change, Configuration
+from services.matcher.calls import LatestCalls
 from services.matcher.effects import Continue, Effects, StoreState
+from services.matcher.handing_over import HandingOver
 from services.matcher.holdings import Holdings
-from services.matcher.transfer import Transfer
+from services.matcher.scaling_states import AllCopied, AllCut, AllEnded, AllStarted, AllStateThere, Heard, State
+from services.matcher.transfer import Pace
 
 log = structlog.get_logger()
 
 
-class State(enum.Enum):
-    SERVING = "serving"
-    STARTING = "starting"
-    SENDING = "sending"
-    READY = "ready"
-    CHANGED = "changed"
-    ENDED = "ended"
-
-
-class AllStarted(msgspec.Struct, frozen=True):
-    """`StartScale` of every old access point is there."""
-
-
-class AllStateThere(msgspec.Struct, frozen=True):
-    """Everything sent is stored, everything expected has arrived and is stored."""
-
-
-class AllCut(msgspec.Struct, frozen=True):
-    """`ExitPointScaling` and `ChangeMatcher` of every access point are there."""
-
-
-class AllEnded(msgspec.Struct, frozen=True):
-    """`ScaleEnd` of every access point is there."""
-
-
-class _Heard(msgspec.Struct):
-    """Who has said what about one new epoch, perhaps before ZooKeeper told us of it."""
-
-    started: set[str] = msgspec.field(default_factory=set)
-    exit_cut: set[str] = msgspec.field(default_factory=set)
-    cut: set[str] = msgspec.field(default_factory=set)
-    ended: set[str] = msgspec.field(default_factory=set)
-    cuts_for_exit_points: dict[str, ChangeMatcherOnExitPoint] = msgspec.field(default_factory=dict)
-    chunks: list[tuple[str, AddMatcherState]] = msgspec.field(default_factory=list)  # until we know what they are
-    complete_from: set[str] = msgspec.field(default_factory=set)  # whose last chunk is stored
-
-
 class Core(Protocol):
     """What the scaling needs of the rest of the matcher."""
+
+    calls: LatestCalls
 
     def on_begun(self) -> Effects:
         """Subscriptions of others may be in the store from now on."""
@@ -83,7 +43,7 @@ class Core(Protocol):
     def on_cut(self, *, all_passed: bool) -> Effects:
         """Every access point has passed the cut, or nobody waits for the others any longer."""
 
-    def on_settled(self, selector: BroadcastSelector) -> Effects:
+    def on_settled(self, selector: Selector) -> Effects:
         """One epoch is left."""
 
     def on_refused(self, subscriptions: int) -> None:
@@ -91,30 +51,31 @@ class Core(Protocol):
 
 
 class MatcherScaling:
-    def __init__(self, name: str, holdings: Holdings, core: Core) -> None:
+    def __init__(self, name: str, holdings: Holdings, core: Core, pace: Pace) -> None:
         self.state = State.SERVING
         self.violations = 0
         self._name = name
         self._holdings = holdings
         self._core = core
+        self._pace = pace
         self._configuration: Configuration | None = None
-        self._old: BroadcastSelector | None = None
-        self._new: BroadcastSelector | None = None
+        self._old: Selector | None = None
+        self._new: Selector | None = None
         self._took_over = False  # started again behind the point of no return: the old epoch is not answered
-        self._heard: dict[int, _Heard] = {}
-        self._transfer: Transfer | None = None
-        self._reported: set[tuple[str, Step]] = set()
+        self._heard: dict[int, Heard] = {}
+        self._handing_over: HandingOver | None = None  # unless this process began behind the point of no return
+        self._reports = Reports()
 
     # What others ask
 
-    def selector_of(self, epoch: int) -> BroadcastSelector | None:
+    def selector_of(self, epoch: int) -> Selector | None:
         """None for an epoch that is not answered here now."""
         configuration = self._configuration
         if configuration is None:
             return None
         change = configuration.change
         if change is not None and epoch == change.to.epoch:
-            if self.state in (State.STARTING, State.SENDING):
+            if self.state in _GETTING_STATE:
                 self._violation("something of the new epoch before all state was there", epoch=epoch)
                 return None
             return self._new
@@ -144,7 +105,8 @@ class MatcherScaling:
         return self.state is State.READY or (self.state is State.CHANGED and self._took_over)
 
     def progress(self) -> dict[str, float]:
-        return {} if self._transfer is None else {"moved": self._transfer.moved}
+        moved = None if self._handing_over is None else self._handing_over.moved
+        return {} if moved is None else {"moved": moved}
 
     @property
     def change(self) -> Change | None:
@@ -156,7 +118,7 @@ class MatcherScaling:
         effects: Effects = []
         for event in phase_events(self._name, "matcher", self._change, configuration):
             effects += MACHINE.step(self, event)
-        return effects + self._advance()
+        return effects + self._announce(configuration) + self._advance()
 
     def on_start_scale(self, accesspoint: str, epoch: int) -> Effects:
         self._of(epoch).started.add(accesspoint)
@@ -191,43 +153,42 @@ class MatcherScaling:
             if self._change is None or message.epoch > self._change.to.epoch:
                 self._of(message.epoch).chunks.append((matcher, message))  # bounded by what a sender has under way
             return []
-        if self.state not in (State.STARTING, State.SENDING):
+        if self.state not in _GETTING_STATE or self._handing_over is None:
             # Sent again although it is here; behind the cut it may be older than what we have.
             return [Send(matcher, [MatcherStateStored(message.epoch, message.chunk)])]
-        try:
-            self._holdings.put_arrived(message.records)
-        except (IndexFullError, ValueError) as error:
-            # Never acknowledged: the scaling is given up when its time is over.
-            log.error("a chunk of another matcher cannot be kept", matcher=matcher, reason=str(error))
+        effects = self._handing_over.on_add_matcher_state(matcher, message)
+        if effects is None:
             self._core.on_refused(len(message.records))
             return []
-        return [StoreState(message.records, matcher, message.epoch, message.chunk, message.last)]
+        return effects
 
     def on_state_stored(self, stored: StoreState) -> Effects:
         """The shell has written a chunk to disk."""
         if not self.is_new(stored.epoch):
             return []
-        if stored.last:
-            self._of(stored.epoch).complete_from.add(stored.matcher)
+        if self._handing_over is not None:
+            self._handing_over.on_state_stored(stored)
         return [Send(stored.matcher, [MatcherStateStored(stored.epoch, stored.chunk)]), *self._advance()]
 
     def on_matcher_state_stored(self, matcher: str, message: MatcherStateStored) -> Effects:
-        if self._transfer is None or not self.is_new(message.epoch):
+        if self._handing_over is None or not self.is_new(message.epoch):
             return []
-        self._transfer.on_stored(matcher, message.chunk)
-        return self.on_continue()
+        return self._handing_over.on_matcher_state_stored(matcher, message) + self._advance()
 
     def on_continue(self) -> Effects:
         """Goes on with what was left for later."""
-        if self._transfer is None:
-            return []
-        effects: Effects = [*self._transfer.go_on()]
-        if self._transfer.wants_to_go_on:
-            effects.append(Continue())
-        return effects + self._advance()
+        return [] if self._handing_over is None else self._handing_over.go_on() + self._advance()
+
+    def on_changed(self, id: str) -> Effects:
+        """A call of the old epoch has changed or ended it."""
+        return [] if self._handing_over is None else self._handing_over.on_changed(id)
 
     def on_clean(self) -> Effects:
         """What belongs to others is gone, from the disk too."""
+        return self._advance()
+
+    def on_told(self) -> Effects:
+        """Access points know more anchors."""
         return self._advance()
 
     def on_peer_up(self, peer: str) -> list[Send]:
@@ -235,7 +196,7 @@ class MatcherScaling:
         change = self._change
         if change is None:
             return []
-        sends = [] if self._transfer is None else self._transfer.on_receiver_up(peer)
+        sends = [] if self._handing_over is None else self._handing_over.on_receiver_up(peer)
         configuration = self._configuration
         assert configuration is not None
         if peer in configuration.union("exitpoint"):
@@ -252,8 +213,8 @@ class MatcherScaling:
         else:
             self._holdings.shares.go_back()
         self._configuration = configuration
-        self._old, self._new = BroadcastSelector(configuration), None
-        self._transfer, self._took_over = None, False
+        self._old, self._new = selector_of(configuration), None
+        self._handing_over, self._took_over = None, False
         self.state = State.SERVING
         used = max(configuration.epoch, configuration.epochs)
         self._heard = {epoch: heard for epoch, heard in self._heard.items() if epoch > used}
@@ -261,28 +222,36 @@ class MatcherScaling:
             self._holdings.throw_out_all()  # whatever was missed, an idle matcher keeps nothing
         return self._core.on_cut(all_passed=True) + self._core.on_settled(self._old)
 
-    def on_moving(self, event: Moving) -> Effects:
+    def on_copying(self, event: Copying) -> Effects:
         change = self._know(event)
-        self.state = State.STARTING
-        effects: Effects = self._core.on_begun()
+        self.state = State.COPYING
+        assert self._old is not None
+        assert self._new is not None
+        self._handing_over = HandingOver(
+            self._name, self._old, self._new, holdings=self._holdings, calls=self._core.calls, pace=self._pace
+        )
+        effects = self._core.on_begun() + self._handing_over.begin()
         heard = self._of(change.to.epoch)
         chunks, heard.chunks = heard.chunks, []
         for matcher, chunk in chunks:
             effects += self.on_add_matcher_state(matcher, chunk)
         return effects
 
+    def on_all_copied(self, _event: AllCopied) -> Effects:
+        self.state = State.COPIED
+        return self._report("copied", self.progress())
+
+    def on_moving(self, event: Moving) -> Effects:
+        effects: Effects = []
+        if self.state is State.SERVING:  # started again: the scaling is about to be given up
+            effects += self.on_copying(Copying(event.configuration))
+        self._know(event)
+        self.state = State.STARTING
+        return effects
+
     def on_all_started(self, _event: AllStarted) -> Effects:
         self.state = State.SENDING
-        configuration = self._configuration
-        assert configuration is not None
-        if self._name in configuration.matchers:
-            assert self._new is not None
-            holdings = self._holdings
-            self._transfer = Transfer(
-                self._name, holdings.own_ids(), self._new, holdings.index.get, holdings.shares.leaving.add
-            )
-            return [Continue()]
-        return []
+        return [] if self._handing_over is None else self._handing_over.finish()
 
     def on_all_state_there(self, _event: AllStateThere) -> Effects:
         self.state = State.READY
@@ -295,9 +264,7 @@ class MatcherScaling:
     def on_all_ended(self, _event: AllEnded) -> Effects:
         self.state = State.ENDED
         self._holdings.shares.go_forward()
-        change = self._change
-        leaves = change is not None and self._name not in change.to.matchers
-        return [Continue(), *(self._report("drained") if leaves else [])]
+        return [Continue(), *self._report("drained")]
 
     def on_changing_after_start(self, event: Changing) -> Effects:
         """Started again since all state arrived: what is on disk is the state of the new epoch."""
@@ -336,7 +303,7 @@ class MatcherScaling:
         target, change = configuration.target(), configuration.change
         assert target is not None
         assert change is not None
-        self._old, self._new = BroadcastSelector(configuration), BroadcastSelector(target)
+        self._old, self._new = selector_of(configuration), selector_of(target)
         return change
 
     def _take_over(self) -> Effects:
@@ -346,8 +313,8 @@ class MatcherScaling:
         self._holdings.throw_out_foreign(self._name, self._new)
         return [Continue()]
 
-    def _of(self, epoch: int) -> _Heard:
-        return self._heard.setdefault(epoch, _Heard())
+    def _of(self, epoch: int) -> Heard:
+        return self._heard.setdefault(epoch, Heard())
 
     def _advance(self) -> Effects:
         """As far as what was heard leads."""
@@ -356,45 +323,62 @@ class MatcherScaling:
             effects += MACHINE.step(self, event)
         return effects
 
-    def _due(self) -> AllStarted | AllStateThere | AllCut | AllEnded | None:
+    def _due(self) -> "_Due | None":
         configuration, change = self._configuration, self._change
         if configuration is None or change is None:
             return None
         heard = self._of(change.to.epoch)
         accesspoints = set(configuration.union("accesspoint"))
+        event: _Due | None = None
+        is_due = False
         match self.state:
-            case State.STARTING if heard.started >= set(configuration.accesspoints):
-                return AllStarted()
-            case State.SENDING if self._all_here(heard.complete_from, configuration, change):
-                return AllStateThere()
-            case State.READY if heard.cut >= accesspoints and heard.exit_cut >= accesspoints:
-                return AllCut()
-            case State.CHANGED if heard.ended >= accesspoints:
-                return AllEnded()
-        return None
+            case State.COPYING:
+                event, is_due = AllCopied(), self._all_copied()
+            case State.STARTING:
+                event, is_due = AllStarted(), heard.started >= set(configuration.accesspoints)
+            case State.SENDING:
+                event, is_due = AllStateThere(), self._all_here()
+            case State.READY:
+                event, is_due = AllCut(), heard.cut >= accesspoints and heard.exit_cut >= accesspoints
+            case State.CHANGED:
+                event, is_due = AllEnded(), heard.ended >= accesspoints
+        return event if is_due else None
 
-    def _all_here(self, complete_from: set[str], configuration: Configuration, change: Change) -> bool:
-        """What was sent and what was to come; and nothing old is on disk that a start would take for new."""
-        return self._all_sent() and complete_from >= self._sources(configuration, change) and self._core.is_clean
+    def _announce(self, configuration: Configuration) -> Effects:
+        """Whoever takes part now or after the change must know the anchors of what is kept here."""
+        target = configuration.target()
+        routings = {configuration.routing, configuration.routing if target is None else target.routing}
+        accesspoints = configuration.union("accesspoint")
+        return self._holdings.announcing.on_configured(is_on="anchored" in routings, accesspoints=accesspoints)
 
-    def _all_sent(self) -> bool:
-        return self._transfer is None or self._transfer.is_done
+    def _all_copied(self) -> bool:
+        """What is left is sent, and told to access points, while new subscriptions wait."""
+        return (
+            self._handing_over is not None
+            and self._handing_over.is_copied
+            and self._core.is_clean
+            and self._holdings.announcing.is_nearly_told
+        )
 
-    def _sources(self, configuration: Configuration, change: Change) -> set[str]:
-        return set(configuration.matchers) - {self._name} if self._name in change.to.matchers else set()
+    def _all_here(self) -> bool:
+        """What was sent and what was to come; nothing old is on disk that a start would take for new; all is known."""
+        return (
+            self._handing_over is not None
+            and self._handing_over.is_complete
+            and self._core.is_clean
+            and self._holdings.announcing.is_told
+        )
 
     def _report(self, step: Step, details: dict[str, float] | None = None) -> Effects:
-        """Once for each change."""
-        change = self._change
-        if change is None or (change.id, step) in self._reported:
-            return []
-        self._reported = {entry for entry in self._reported if entry[0] == change.id} | {(change.id, step)}
-        return [ReportStep(change.id, step, details or {})]
+        return [*self._reports.once(self._change, step, details)]
 
     def _violation(self, what: str, **fields: Any) -> None:
         self.violations += 1
         log.error("an order of the scaling was not kept", what=what, **fields)
 
+
+_Due = AllCopied | AllStarted | AllStateThere | AllCut | AllEnded
+_GETTING_STATE = (State.COPYING, State.COPIED, State.STARTING, State.SENDING)
 
 _S = State
 _M = MatcherScaling
@@ -402,15 +386,21 @@ MACHINE: Machine[State, Effects] = Machine(
     State.SERVING,
     [
         *in_each(State, Settled, (_S.SERVING,), "keeps what the configuration in force gives it", _M.on_settled),
-        Transition(_S.SERVING, Moving, (_S.STARTING,), "waits for every StartScale", _M.on_moving),
+        Transition(_S.SERVING, Copying, (_S.COPYING,), "sends what others will keep", _M.on_copying),
+        *in_each((_S.COPYING, _S.COPIED), Copying, (), "knows it", _M.on_same_phase),
+        Transition(_S.COPYING, AllCopied, (_S.COPIED,), "reports copied", _M.on_all_copied),
+        *in_each(
+            (_S.SERVING, _S.COPYING, _S.COPIED), Moving, (_S.STARTING,), "waits for every StartScale", _M.on_moving
+        ),
         *in_each((_S.STARTING, _S.SENDING, _S.READY), Moving, (), "knows it", _M.on_same_phase),
-        Transition(_S.STARTING, AllStarted, (_S.SENDING,), "takes the snapshot, sends it", _M.on_all_started),
+        Transition(_S.STARTING, AllStarted, (_S.SENDING,), "sends the last changes", _M.on_all_started),
         Transition(_S.SENDING, AllStateThere, (_S.READY,), "reports change-ready", _M.on_all_state_there),
         Transition(_S.SERVING, Changing, (_S.READY,), "takes over from its disk", _M.on_changing_after_start),
-        *in_each((_S.READY, _S.CHANGED), Changing, (), "knows it", _M.on_same_phase),
+        # Access points may have told of later phases before the configuration is read.
+        *in_each((_S.READY, _S.CHANGED, _S.ENDED), Changing, (), "knows it", _M.on_same_phase),
         Transition(_S.READY, AllCut, (_S.CHANGED,), "answers what waited, reports done", _M.on_all_cut),
         *in_each((_S.SERVING, _S.READY), Flushing, (_S.CHANGED,), "does not wait any longer", _M.on_over),
-        Transition(_S.CHANGED, Flushing, (), "knows it", _M.on_same_phase),
+        *in_each((_S.CHANGED, _S.ENDED), Flushing, (), "knows it", _M.on_same_phase),
         *in_each((_S.SERVING, _S.READY), Ending, (_S.CHANGED,), "does not wait any longer", _M.on_over),
         *in_each((_S.CHANGED, _S.ENDED), Ending, (), "answers what waited", _M.on_ending),
         Transition(_S.CHANGED, AllEnded, (_S.ENDED,), "forgets the old epoch", _M.on_all_ended),

@@ -65,6 +65,8 @@ class Matcher(ProbedSlice):
 
     def on_peer_up(self, peer: Hello) -> None:
         self._perform_all(self._core.scaling.on_peer_up(peer.name))
+        if peer.layer == "accesspoint":
+            self._perform_all(self._core.on_accesspoint_up(peer.name))
 
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         if kind is messages.MatchRequest:
@@ -84,6 +86,8 @@ class Matcher(ProbedSlice):
                     self._perform_all(core.on_find_subscriptions(sender, message))
                 case messages.Explain():
                     self._perform_all(core.on_explain(sender, message, time.time()))
+                case messages.AnchorsKnown():
+                    self._perform_all(core.on_anchors_known(sender, message))
                 case _:
                     self._handle_scaling(peer, message)
 
@@ -117,8 +121,8 @@ class Matcher(ProbedSlice):
                     self._store.put(record, partial(self._on_written, answer))
                 case Erase(ids, answer):
                     self._store.erase(ids, None if answer is None else partial(self._on_written, answer))
-                case StoreState(records):
-                    self._store.put_all(records, partial(self._on_state_stored, effect))
+                case StoreState(records, removed):
+                    self._store.take_chunk(records, removed, partial(self._on_state_stored, effect))
                 case WhenWritten():
                     self._store.when_written(self._on_all_written)
                 case ExpectForeign(expected):
@@ -161,6 +165,8 @@ class Matcher(ProbedSlice):
         self._store.flush()
         metrics.STALE.labels(self.layer).set(self._core.stale)
         metrics.UNREADABLE.set(self._core.unreadable)
+        metrics.SCALING_DROPPED.set(self._core.dropped)
+        metrics.CALLS_OVERTAKEN.set(self._core.calls.overtaken)
         metrics.SUBSCRIPTIONS_REFUSED.set(self._core.refused)
         metrics.ORDER_VIOLATIONS.labels(self.layer).set(self._core.scaling.violations)
         self.show_progress(self._core.scaling.progress())

@@ -34,10 +34,13 @@ class SubscriptionStore:
     def put(self, record: SubscriptionRecord, done: Callable[[Exception | None], None]) -> None:
         self._database.put(_PREFIX + record.id.encode(), _encode(record), done)
 
-    def put_all(self, records: list[SubscriptionRecord], done: Callable[[Exception | None], None]) -> None:
-        """A chunk of another matcher. The mark goes with it in one write, so that it is never there without."""
+    def take_chunk(
+        self, records: list[SubscriptionRecord], removed: list[str], done: Callable[[Exception | None], None]
+    ) -> None:
+        """Of another matcher. The mark goes with it in one write, so that it is never there without."""
         pairs = [(_PREFIX + record.id.encode(), _encode(record)) for record in records]
-        self._database.put_all([(_FOREIGN, b""), *pairs], done)
+        ended = [(_PREFIX + id.encode(), None) for id in removed]
+        self._database.put_all([(_FOREIGN, b""), *pairs, *ended], done)
 
     def erase(self, ids: list[str], done: Callable[[Exception | None], None] | None) -> None:
         """`done` is told when all are erased."""

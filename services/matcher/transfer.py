@@ -1,35 +1,51 @@
-"""What a matcher sends to others in a scaling: its snapshot, partitioned by the new selector, in bounded chunks.
+"""What a matcher sends to others in a scaling: everything once, then what has changed since, in bounded chunks.
+
+Subscriptions may come, change and go while the copy is made: whoever changes one says so (`on_changed`), and what it is
+then is sent behind. The copy has ended when everything was looked at and few changes are left; `finish` is called when
+no more can come.
 
 Bounded: a look at some hundred ids at a time, so that matching goes on; chunks of a bounded size; a bounded number of
 them under way to each receiver. A chunk that is not known to be on the receiver's disk is kept, and sent again when the
-link to it was broken: a receiver that gets one twice has it once.
+link to it was broken: a receiver takes them in their order, and each once.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import Literal
 
-from braid.messages import AddMatcherState, Send
-from braid.selector import BroadcastSelector
+import msgspec
+
+from braid.messages import AddMatcherState, Calls, Send
+from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
 
-LOOKS_AT_ONCE = 500
-CHUNK_RECORDS_MAX = 250  # a receiver may read all that are under way at once, and is deaf meanwhile
 CHUNK_BYTES_MAX = 256 * 1024  # by estimate
 CHUNKS_UNDER_WAY_MAX = 4
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How much is done at a time."""
+
+    looks: int = 500
+    chunk_records_max: int = 100  # a receiver may read all that are under way at once, and is deaf meanwhile
+    changes_left_max: int = 500  # when the copy ends; they are sent while new subscriptions wait
 
 
 class Outgoing:
     """To one receiver."""
 
-    def __init__(self, receiver: str, epoch: int) -> None:
+    def __init__(self, receiver: str, epoch: int, records_max: int) -> None:
+        self._records_max = records_max
         self._receiver = receiver
         self._epoch = epoch
-        self._records: list[SubscriptionRecord] = []
+        self._entries: dict[str, SubscriptionRecord | None] = {}  # by id; None was removed
+        self._calls: dict[str, Calls] = {}
         self._bytes = 0
         self._queued: deque[AddMatcherState] = deque()
         self._under_way: dict[int, AddMatcherState] = {}
         self._chunks = 0
+        self._copy_chunk = 0  # the one that ended the copy
 
     @property
     def is_full(self) -> bool:
@@ -39,16 +55,28 @@ class Outgoing:
     def is_done(self) -> bool:
         return not self._queued and not self._under_way
 
-    def add(self, record: SubscriptionRecord) -> None:
-        self._records.append(record)
-        self._bytes += 200 + len(record.filter)
-        if len(self._records) >= CHUNK_RECORDS_MAX or self._bytes >= CHUNK_BYTES_MAX:
-            self.close_chunk(last=False)
+    @property
+    def has_copied(self) -> bool:
+        """Everything up to the end of the copy is stored."""
+        waiting = next(iter(self._under_way), None) or (self._queued[0].chunk if self._queued else self._chunks + 1)
+        return 0 < self._copy_chunk < waiting
 
-    def close_chunk(self, *, last: bool) -> None:
+    def add(self, id: str, record: SubscriptionRecord | None, calls: Calls | None) -> None:
+        self._entries[id] = record
+        if calls is not None:
+            self._calls[id] = calls
+        self._bytes += 200 + (0 if record is None else len(record.filter))
+        if len(self._entries) >= self._records_max or self._bytes >= CHUNK_BYTES_MAX:
+            self.close_chunk()
+
+    def close_chunk(self, ends: Literal["", "copy", "state"] = "") -> None:
         self._chunks += 1
-        self._queued.append(AddMatcherState(self._epoch, self._chunks, self._records, last))
-        self._records, self._bytes = [], 0
+        if ends == "copy":
+            self._copy_chunk = self._chunks
+        records = [record for record in self._entries.values() if record is not None]
+        removed = [id for id, record in self._entries.items() if record is None]
+        self._queued.append(AddMatcherState(self._epoch, self._chunks, records, removed, self._calls, ends))
+        self._entries, self._calls, self._bytes = {}, {}, 0
 
     def sends(self) -> list[Send]:
         chunks = []
@@ -66,24 +94,45 @@ class Outgoing:
 
 
 class Transfer:
-    """The whole snapshot. `leaves` is told of each subscription that another matcher has in the new epoch."""
+    """To all receivers.
+
+    `ids` are those of all subscriptions kept here, `called` those of which calls are known; both are walked bit by bit.
+    `leaving` gets each subscription that another matcher has in the new epoch.
+    """
 
     def __init__(
         self,
         name: str,
+        selector: Selector,
+        *,
         ids: Iterable[str],
-        selector: BroadcastSelector,
+        called: Iterable[str],
         get: Callable[[str], SubscriptionRecord | None],
-        leaves: Callable[[str], None],
+        calls_of: Callable[[str], Calls | None],
+        leaving: set[str],
+        pace: Pace,
     ) -> None:
         self._name = name
-        self._ids = iter(ids)
-        self._closed = False
         self._selector = selector
+        self._ids: Iterator[str] | None = iter(ids)
+        self._called: Iterator[str] | None = iter(called)
         self._get = get
-        self._leaves = leaves
-        self._receivers = {m: Outgoing(m, selector.epoch) for m in selector.matchers if m != name}
+        self._calls_of = calls_of
+        self._leaving = leaving
+        self._pace = pace
+        self._changed: dict[str, None] = {}  # in the order of the changes
+        self._has_copied = False
+        self._finishing = False
+        self._closed = False
+        self._receivers = {
+            m: Outgoing(m, selector.epoch, pace.chunk_records_max) for m in selector.matchers if m != name
+        }
         self.moved = 0
+
+    @property
+    def is_copied(self) -> bool:
+        """Everybody has stored everything but a few changes."""
+        return self._has_copied and all(outgoing.has_copied for outgoing in self._receivers.values())
 
     @property
     def is_done(self) -> bool:
@@ -91,12 +140,24 @@ class Transfer:
 
     @property
     def wants_to_go_on(self) -> bool:
-        """There is more to look at, and room for it."""
-        return not self._closed and not any(outgoing.is_full for outgoing in self._receivers.values())
+        """There is more to look at, or to close, and room for it."""
+        if self._closed or any(outgoing.is_full for outgoing in self._receivers.values()):
+            return False
+        return bool(self._changed) or not self._has_copied or self._finishing
+
+    def on_changed(self, id: str) -> None:
+        if not self._closed and self._selector.matcher_of(id) != self._name:
+            self._changed.pop(id, None)
+            self._changed[id] = None
+
+    def finish(self) -> None:
+        """Nothing changes any more."""
+        self._finishing = True
 
     def go_on(self) -> list[Send]:
         if self.wants_to_go_on:
             self._look()
+            self._close_when_due()
         return [send for outgoing in self._receivers.values() for send in outgoing.sends()]
 
     def on_stored(self, receiver: str, chunk: int) -> None:
@@ -107,17 +168,43 @@ class Transfer:
         return self._receivers[receiver].again() if receiver in self._receivers else []
 
     def _look(self) -> None:
-        ids = list(islice(self._ids, LOOKS_AT_ONCE))
-        for id in ids:
-            owner = self._selector.matcher_of(id)
-            if owner == self._name:
-                continue
-            record = self._get(id)
-            if record is not None:  # else its window has passed since the snapshot
-                self._receivers[owner].add(record)
-                self._leaves(id)
-                self.moved += 1
-        if len(ids) < LOOKS_AT_ONCE:
+        """At some of all, then at some of the ended ones of which calls are known, then at changes."""
+        if self._ids is not None:
+            ids = list(islice(self._ids, self._pace.looks))
+            for id in ids:
+                self._send(id)
+            self._ids = self._ids if len(ids) == self._pace.looks else None
+        elif self._called is not None:
+            called = list(islice(self._called, self._pace.looks))
+            for id in called:
+                if self._get(id) is None:
+                    self._send(id)
+            self._called = self._called if len(called) == self._pace.looks else None
+        else:
+            for id in list(islice(self._changed, self._pace.looks)):
+                del self._changed[id]
+                self._send(id)
+
+    def _send(self, id: str) -> None:
+        owner = self._selector.matcher_of(id)
+        if owner == self._name:
+            return
+        record, calls = self._get(id), self._calls_of(id)
+        self._receivers[owner].add(id, record, calls)
+        if record is not None and id not in self._leaving:
+            self._leaving.add(id)
+            self.moved += 1
+
+    def _close_when_due(self) -> None:
+        if self._ids is not None or self._called is not None:
+            return
+        if not self._has_copied and len(self._changed) <= self._pace.changes_left_max:
+            self._has_copied = True
+            self._close("copy")
+        if self._finishing and not self._changed:
             self._closed = True
-            for outgoing in self._receivers.values():
-                outgoing.close_chunk(last=True)
+            self._close("state")
+
+    def _close(self, ends: Literal["copy", "state"]) -> None:
+        for outgoing in self._receivers.values():
+            outgoing.close_chunk(ends)

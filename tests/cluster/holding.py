@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from braid.topology import Phase
 from tests.cluster.scaled_cluster import ScaledCluster, until
 
-ACCESSPOINT, EXITPOINT = "accesspoint-1", "exitpoint-1"  # those that are stopped; the others may be killed
+# Those that are stopped; the others may be killed.
+ACCESSPOINT, EXITPOINT = "accesspoint-1", "exitpoint-1"
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Held:
 
 async def hold(cluster: ScaledCluster, phase: Phase) -> Held:
     """Replaces the last matcher, and stops in the phase until `resume_all`."""
-    leaving = cluster.configuration().matchers[-1]
+    staying, leaving = cluster.configuration().matchers
     id = await cluster.ask(replace=[leaving])
     await until(lambda: (record := cluster.record()) is not None and record.wants)
     record = cluster.record()
@@ -26,7 +27,10 @@ async def hold(cluster: ScaledCluster, phase: Phase) -> Held:
     held = Held(id, leaving, coming)
     cluster.stop("coordinator")  # so that the change does not begin before somebody holds it
     await until(lambda: coming in cluster.registrations())
-    await _hold_moving(cluster)
+    await _hold_copying(cluster, staying)
+    if phase == "copying":
+        return held
+    await _hold_moving(cluster, staying)
     if phase == "moving":
         return held
     await _hold_changing(cluster)
@@ -39,8 +43,22 @@ async def hold(cluster: ScaledCluster, phase: Phase) -> Held:
     return held
 
 
-async def _hold_moving(cluster: ScaledCluster) -> None:
-    """No matcher takes its snapshot before every access point has said `StartScale`."""
+async def _hold_copying(cluster: ScaledCluster, staying: str) -> None:
+    """Every matcher must report that its copy is there."""
+    cluster.stop(staying)
+    cluster.resume("coordinator")
+    await until(lambda: cluster.phase() == "copying")
+
+
+async def _hold_moving(cluster: ScaledCluster, staying: str) -> None:
+    """No matcher sends the last of its state before every access point has said `StartScale`.
+
+    While matchers copy, access points must know their anchors, so none is stopped before all of them have reported.
+    """
+    cluster.stop("coordinator")
+    cluster.resume(staying)
+    matchers = cluster.configuration().union("matcher")
+    await until(lambda: all(cluster.has_reported("copied", matcher) for matcher in matchers))
     cluster.stop(ACCESSPOINT)
     cluster.resume("coordinator")
     await until(lambda: cluster.phase() == "moving")

@@ -11,15 +11,14 @@ from benchmarks.local_cluster import LocalCluster, local_cluster
 from tests.cluster.scaled_cluster import ScaledCluster, scaled, until
 from tests.cluster.traffic import Traffic
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 PAUSE_S = 0.03  # between the batches of each publisher
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory, quick: bool) -> Iterator[LocalCluster]:
-    connpoints = 1 if quick else 2
-    with local_cluster(tmp_path_factory.mktemp("cluster"), f"connpoint={connpoints}") as running:
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with local_cluster(tmp_path_factory.mktemp("cluster"), "connpoint=2") as running:
         yield running
 
 
@@ -47,8 +46,8 @@ async def _some_more(traffic: Traffic) -> None:
     await until(lambda: traffic.acknowledged > publications + 200 and traffic.subscribed > subscriptions + 10)
 
 
-async def test_matchers_become_more_and_fewer(cluster: ScaledCluster, traffic: Traffic, quick: bool) -> None:
-    for number in (2, 1) if quick else (3, 2, 1):
+async def test_matchers_become_more_and_fewer(cluster: ScaledCluster, traffic: Traffic) -> None:
+    for number in (3, 2, 1):
         ended = await cluster.scale(layer="matcher", to=number)
         assert (ended["state"], ended["reason"]) == ("done", "")
         assert len(cluster.configuration().matchers) == number
@@ -56,7 +55,6 @@ async def test_matchers_become_more_and_fewer(cluster: ScaledCluster, traffic: T
         assert ended["moved"] > 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("layer", ["exitpoint", "accesspoint"])
 async def test_other_layers_become_more_and_fewer(cluster: ScaledCluster, traffic: Traffic, layer: Any) -> None:
     for number in (2, 1):
@@ -66,7 +64,6 @@ async def test_other_layers_become_more_and_fewer(cluster: ScaledCluster, traffi
         await _some_more(traffic)
 
 
-@pytest.mark.slow
 async def test_two_layers_in_one_scaling_and_a_second_one_meanwhile(cluster: ScaledCluster, traffic: Traffic) -> None:
     id = await cluster.ask(layers={"matcher": 2, "exitpoint": 2})
     refused = await cluster.call("/v1/cluster/scale", {"layer": "accesspoint", "to": 2})
@@ -79,7 +76,22 @@ async def test_two_layers_in_one_scaling_and_a_second_one_meanwhile(cluster: Sca
     assert ended["state"] == "done"
 
 
-@pytest.mark.slow
+async def test_routing_by_anchors_and_back(cluster: ScaledCluster, traffic: Traffic) -> None:
+    """With other slices at once, then with the same slices, then with fewer."""
+    for asked, matchers, routing in (
+        ({"layers": {"matcher": 3}, "routing": "anchored"}, 3, "anchored"),
+        ({"routing": "broadcast"}, 3, "broadcast"),
+        ({"routing": "anchored"}, 3, "anchored"),
+        ({"layers": {"matcher": 1, "accesspoint": 2}}, 1, "anchored"),
+        ({"layers": {"accesspoint": 1}, "routing": "broadcast"}, 1, "broadcast"),
+    ):
+        ended = await cluster.scale(**asked)
+        assert (ended["state"], ended["reason"]) == ("done", "")
+        configuration = cluster.configuration()
+        assert (len(configuration.matchers), configuration.routing) == (matchers, routing)
+        await _some_more(traffic)
+
+
 async def test_a_matcher_is_replaced(cluster: ScaledCluster, traffic: Traffic) -> None:
     before = cluster.configuration().matchers
     ended = await cluster.scale(replace=list(before))
@@ -89,7 +101,6 @@ async def test_a_matcher_is_replaced(cluster: ScaledCluster, traffic: Traffic) -
     assert not set(before) & set(after)
 
 
-@pytest.mark.slow
 async def test_a_start_after_a_scaling_finds_all_subscriptions(tmp_path: Path) -> None:
     wanted = {f"value = {number}" for number in range(60)}
     with local_cluster(tmp_path) as local, scaled(local) as cluster:

@@ -33,7 +33,7 @@ def registered(*names: str, incarnations: dict[str, int] | None = None) -> Slice
     """All in their first incarnation, but for those named."""
     found = {}
     for name in names:
-        layer: Layer = name.rpartition("-")[0]  # type: ignore[assignment]
+        layer: Layer = name.rpartition("-")[0]  # type: ignore[assignment]  # a layer by its name
         found[name] = Registration(name, layer, "h:1", "h:2", 1, (incarnations or {}).get(name, 1), "0")
     return SlicesChanged(found)
 

@@ -29,11 +29,16 @@ def partial(
     epoch: int = 1,
     origin: str = ORIGIN,
     hops: list[Hop] | None = None,
+    asked: tuple[int, ...] | None = None,
 ) -> Partial:
-    """By default the only one, with one match for connpoint-2."""
+    """By default the only one, with one match for connpoint-2. With `asked`, only these matchers were."""
     if matched is None:
         matched = [("connpoint-2", matches("s-1"))]
-    return Partial(epoch, origin, sequence, previous, watermark, PUBLISHER, of, f"matcher-{matcher}", matched, hops)
+    names = None if asked is None else [f"matcher-{number}" for number in asked]
+    several = of if asked is None else len(asked)
+    return Partial(
+        epoch, origin, sequence, previous, watermark, PUBLISHER, several, f"matcher-{matcher}", matched, hops, names
+    )
 
 
 def notified(sends: list[Send]) -> list[tuple[str, int]]:

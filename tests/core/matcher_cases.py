@@ -45,5 +45,5 @@ def matched(core: MatcherCore, *contents: bytes) -> dict[str, list[Any]]:
     return dict(message.matched)
 
 
-def subscribe(core: MatcherCore, given: SubscriptionRecord, epoch: int = 1) -> list[Any]:
-    return core.on_subscribe("accesspoint-1", Subscribe(epoch, 3, "connpoint-1", given))
+def subscribe(core: MatcherCore, given: SubscriptionRecord, epoch: int = 1, ref: int = 3) -> list[Any]:
+    return core.on_subscribe("accesspoint-1", Subscribe(epoch, ref, "connpoint-1", given))

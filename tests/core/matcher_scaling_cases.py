@@ -1,17 +1,29 @@
 """A matcher in a scaling: one with subscriptions, brought to any state by what it hears."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
-from braid.messages import AddMatcherState, ChangeMatcherOnExitPoint, MatcherStateStored, Send
+from braid.messages import (
+    AddMatcherState,
+    Calls,
+    ChangeMatcherOnExitPoint,
+    MatcherStateStored,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
 from services.matcher.core import MatcherCore
 from services.matcher.effects import Continue, Effects, Erase, Store, StoreState
-from services.matcher.scaling import State
-from tests.core.scaling_cases import IDS, NEW_EPOCH, SETTLED, during, record
+from services.matcher.scaling_states import State
+from tests.core.scaling_cases import IDS, NEW, NEW_EPOCH, OLD_EPOCH, SETTLED, during, record
 
 ACCESSPOINTS = ("accesspoint-1", "accesspoint-2")
+COMING, COMING_HERE = (
+    next(id for id in (f"new-{number}" for number in range(99)) if NEW.matcher_of(id) == name)
+    for name in ("matcher-2", "matcher-1")
+)  # subscriptions that come meanwhile
 
 
 def matcher(name: str, ids: Iterable[str] = (), *, configuration: Configuration = SETTLED) -> MatcherCore:
@@ -50,8 +62,43 @@ def chunks_of(effects: Iterable[Any]) -> list[AddMatcherState]:
     return [message for send in sends for message in send.messages if isinstance(message, AddMatcherState)]
 
 
-def chunk(number: int, *ids: str, last: bool = False) -> AddMatcherState:
-    return AddMatcherState(NEW_EPOCH, number, [record(id) for id in ids], last)
+def chunk(
+    number: int,
+    *ids: str,
+    removed: Iterable[str] = (),
+    calls: dict[str, Calls] | None = None,
+    ends: Literal["", "copy", "state"] = "",
+) -> AddMatcherState:
+    return chunk_of(number, [record(id) for id in ids], removed, calls, ends)
+
+
+def chunk_of(
+    number: int,
+    records: Iterable[SubscriptionRecord],
+    removed: Iterable[str] = (),
+    calls: dict[str, Calls] | None = None,
+    ends: Literal["", "copy", "state"] = "",
+) -> AddMatcherState:
+    return AddMatcherState(NEW_EPOCH, number, list(records), list(removed), calls or {}, ends)
+
+
+def receive(core: MatcherCore, message: AddMatcherState) -> Effects:
+    """A chunk of matcher-1 comes and is stored."""
+    return store_all(core, core.scaling.on_add_matcher_state("matcher-1", message))
+
+
+def acknowledge(core: MatcherCore, effects: Iterable[Any]) -> Effects:
+    """matcher-2 stores every chunk that was sent to it, and every one that follows from it; what else is done."""
+    left, others = list(effects), []
+    while left:
+        effect = left.pop(0)
+        chunks = chunks_of([effect])
+        if not chunks:
+            others.append(effect)
+        for message in chunks:
+            stored = MatcherStateStored(message.epoch, message.chunk)
+            left += settle(core, core.scaling.on_matcher_state_stored("matcher-2", stored))
+    return others
 
 
 def store_all(core: MatcherCore, effects: Iterable[Any]) -> Effects:
@@ -83,44 +130,70 @@ def settle(core: MatcherCore, effects: Iterable[Any]) -> Effects:
     return others
 
 
+def copy(core: MatcherCore, configuration: Configuration | None = None) -> Effects:
+    """matcher-1 sends its copy, and matcher-2 stores it."""
+    return acknowledge(core, settle(core, core.on_configuration(configuration or during("copying"))))
+
+
 def sender(state: State = State.SERVING) -> MatcherCore:
     """matcher-1, who has everything in the old epoch."""
-    core = matcher("matcher-1", IDS)
-    if state is State.SERVING:
-        return core
-    core.on_configuration(during("moving"))
-    if state is State.STARTING:
-        return core
-    sent = settle(core, start(core))
-    if state is State.SENDING:
-        return core
-    for message in chunks_of(sent):
-        core.scaling.on_matcher_state_stored("matcher-2", MatcherStateStored(NEW_EPOCH, message.chunk))
-    core.on_configuration(during("changing"))
-    if state is State.READY:
-        return core
-    cut(core)
-    if state is State.ENDED:
+    sent: Effects = []
+
+    def send_last(core: MatcherCore) -> None:
+        sent.extend(settle(core, start(core)))
+
+    def ready(core: MatcherCore) -> None:
+        acknowledge(core, sent)
+        core.on_configuration(during("changing"))
+
+    def finish(core: MatcherCore) -> None:
         core.on_configuration(during("ending"))
         end(core)
-    return core
+
+    ways: dict[State, Callable[[MatcherCore], object]] = {
+        State.COPYING: lambda core: core.on_configuration(during("copying")),
+        State.COPIED: lambda core: acknowledge(core, settle(core, [Continue()])),
+        State.STARTING: lambda core: core.on_configuration(during("moving")),
+        State.SENDING: send_last,
+        State.READY: ready,
+        State.CHANGED: cut,
+        State.ENDED: finish,
+    }
+    return _lead(matcher("matcher-1", IDS), ways, state)
 
 
 def receiver(state: State = State.SERVING, *records: SubscriptionRecord) -> MatcherCore:
-    """matcher-2, who has nothing in the old epoch."""
-    core = matcher("matcher-2")
-    if state is State.SERVING:
-        return core
-    core.on_configuration(during("moving"))
-    if state is State.STARTING:
-        return core
-    start(core)
-    if state is State.SENDING:
-        return core
-    message = AddMatcherState(NEW_EPOCH, 1, list(records), last=True)
-    store_all(core, core.scaling.on_add_matcher_state("matcher-1", message))
-    core.on_configuration(during("changing"))
-    if state is State.READY:
-        return core
-    cut(core, old=False)
+    """matcher-2, who has nothing in the old epoch; the records are in its copy."""
+
+    def ready(core: MatcherCore) -> None:
+        receive(core, chunk(2, ends="state"))
+        core.on_configuration(during("changing"))
+
+    ways: dict[State, Callable[[MatcherCore], object]] = {
+        State.COPYING: lambda core: core.on_configuration(during("copying")),
+        State.COPIED: lambda core: receive(core, chunk_of(1, records, ends="copy")),
+        State.STARTING: lambda core: core.on_configuration(during("moving")),
+        State.SENDING: start,
+        State.READY: ready,
+        State.CHANGED: lambda core: cut(core, old=False),
+    }
+    return _lead(matcher("matcher-2"), ways, state)
+
+
+def _lead(core: MatcherCore, ways: dict[State, Callable[[MatcherCore], object]], state: State) -> MatcherCore:
+    """From one state to the next until it is in this one."""
+    for reached, way in ways.items():
+        if core.scaling.state is state:
+            break
+        way(core)
+        assert core.scaling.state is reached
+    assert core.scaling.state is state
     return core
+
+
+def subscribe(core: MatcherCore, id: str, filter: str = "n = 1", *, ref: int = 1, epoch: int = OLD_EPOCH) -> Effects:
+    return core.on_subscribe("accesspoint-1", Subscribe(epoch, ref, "connpoint-1", record(id, filter)))
+
+
+def unsubscribe(core: MatcherCore, id: str, *, ref: int = 1, epoch: int = OLD_EPOCH) -> Effects:
+    return core.on_unsubscribe("accesspoint-1", Unsubscribe(epoch, ref, "connpoint-1", id))

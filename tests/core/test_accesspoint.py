@@ -81,7 +81,7 @@ def test_one_subscription_is_always_at_the_same_matcher(id: str) -> None:
 
 @pytest.mark.parametrize("conditions", [{}, {"subscriber": "anna"}, {"home": "connpoint-1"}])
 def test_a_search_goes_to_all_matchers(conditions: dict[str, str]) -> None:
-    find = FindSubscriptions(4, 3, "connpoint-1", **conditions)  # type: ignore[arg-type]
+    find = FindSubscriptions(4, 3, "connpoint-1", **conditions)  # type: ignore[arg-type]  # any of them
     asked = replace(find, asked=2)
     assert accesspoint().on_find_subscriptions(find) == [Send("matcher-1", [asked]), Send("matcher-2", [asked])]
 

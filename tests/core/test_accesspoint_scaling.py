@@ -18,7 +18,7 @@ from braid.messages import (
     Unsubscribe,
 )
 from braid.scaling import ReportStep
-from braid.topology import Phase
+from braid.topology import PHASES, Phase
 from services.accesspoint import scaling as scaling_module
 from services.accesspoint.core import AccessPointCore
 from services.accesspoint.scaling import State
@@ -79,6 +79,7 @@ def test_every_phase_in_its_turn() -> None:
     core = accesspoint()
     states = []
     for configuration, effects in [
+        (during("copying"), []),
         (during("moving"), START),
         (during("changing"), CUTS),
         (during("flushing"), [ended()]),
@@ -87,13 +88,16 @@ def test_every_phase_in_its_turn() -> None:
     ]:
         assert core.on_configuration(configuration, 10.0) == effects
         states.append(core.scaling.state)
-    assert states == [State.BUFFERING, State.HOLDING, State.FLUSHED, State.FLUSHED, State.SERVING]
+    assert states == [State.SERVING, State.BUFFERING, State.HOLDING, State.FLUSHED, State.FLUSHED, State.SERVING]
 
 
 @pytest.mark.parametrize(
     ("seen", "effects"),
     [
         (["changing"], [CUTS]),
+        (["copying", "changing"], [[], CUTS]),
+        (["copying", "flushing"], [[], [*CUTS, ended()]]),
+        (["copying", "ending"], [[], [*CUTS, ended(), *END]]),
         (["flushing"], [[*CUTS, ended()]]),
         (["ending"], [[*CUTS, ended(), *END]]),
         (["moving", "flushing"], [START, [*CUTS, ended()]]),
@@ -106,7 +110,7 @@ def test_what_a_missed_phase_would_have_done_is_done_later(seen: list[Phase], ef
     assert [core.on_configuration(during(phase), 10.0) for phase in seen] == effects
 
 
-@pytest.mark.parametrize("phase", ["moving", "changing", "flushing"])
+@pytest.mark.parametrize("phase", ["copying", "moving", "changing", "flushing"])
 def test_a_phase_that_is_seen_again_does_nothing(phase: Phase) -> None:
     assert accesspoint(phase).on_configuration(during(phase), 10.0) == []
 
@@ -126,14 +130,14 @@ def test_a_slice_that_starts_in_the_middle_knows_what_is_in_force() -> None:
 def test_one_that_leaves_says_when_it_is_drained() -> None:
     target = to(accesspoints=("accesspoint-2",))
     core = accesspoint()
-    for phase in ("moving", "changing", "flushing"):
+    for phase in ("copying", "moving", "changing", "flushing"):
         core.on_configuration(during(phase, target), 10.0)
     assert core.on_configuration(during("ending", target), 10.0) == [*END, ReportStep(CHANGE, "drained")]
 
 
 def test_one_that_takes_no_part_does_nothing() -> None:
     core = AccessPointCore("accesspoint-9", lambda: 0)
-    for phase in ("moving", "changing", "flushing", "ending"):
+    for phase in PHASES:
         assert core.on_configuration(during(phase), 10.0) == []
     assert core.scaling.state is State.SERVING
 
@@ -149,6 +153,68 @@ def test_the_next_scaling_is_reported_too() -> None:
     report = core.on_configuration(again, 10.0)[-1]
     assert isinstance(report, ReportStep)
     assert (report.change, report.step) == ("scaling-2", "scale-end")
+
+
+# While matchers copy
+
+
+def test_while_matchers_copy_everything_flows_under_the_old_epoch() -> None:
+    core = accesspoint("copying")
+    assert core.on_publications([publications(1)], 10.0, 0) == [Send("matcher-1", requests(OLD_EPOCH, 1, 1))]
+    for ref, id in enumerate([MOVING[0], STAYING[0]], 1):
+        assert core.on_subscribe(subscribe(ref, id), 10.0) == [Send("matcher-1", [subscribe(ref, id)])]
+    end = Unsubscribe(OLD_EPOCH, 3, "connpoint-2", MOVING[0])
+    assert core.on_unsubscribe(end, 10.0) == [Send("matcher-1", [end])]
+    assert not core.scaling.keeps_back
+    assert not core.scaling.holds
+    assert core.on_configuration(during("moving"), 11.0) == START  # behind all of them
+
+
+def test_given_up_while_matchers_copy_there_is_nothing_to_send() -> None:
+    core = accesspoint("copying")
+    core.on_subscribe(subscribe(1, MOVING[0]), 10.0)
+    assert core.on_configuration(GIVEN_UP, 11.0) == []
+    assert core.on_subscribe(subscribe(2, MOVING[1]), 11.0) == [Send("matcher-1", [subscribe(2, MOVING[1])])]
+    assert core.on_matcher_up("matcher-1") == []
+
+
+def test_how_long_matchers_copied_is_not_told_as_a_wait() -> None:
+    core = accesspoint("copying")
+    core.on_subscribe(subscribe(1, STAYING[0]), 10.0)
+    core.on_configuration(during("moving"), 500.0)
+    core.on_subscribe(subscribe(2, STAYING[0]), 501.0)
+    core.on_configuration(during("changing"), 502.0)
+    assert core.on_configuration(during("flushing"), 503.0)[-1] == ended(kept_back_s=2.0)
+
+
+@pytest.mark.parametrize("knows_before", [True, False])
+def test_one_that_the_old_configuration_leaves_out_serves_nothing_before_it_is_taken_in(knows_before: bool) -> None:
+    """Matchers of the old epoch would not wait for its `StartScale`."""
+    target = to(accesspoints=("accesspoint-1", "accesspoint-9"))
+    core = AccessPointCore("accesspoint-9", lambda: 0)
+    if knows_before:
+        core.on_configuration(SETTLED, 9.0)
+    assert core.on_configuration(during("copying", target), 10.0) == []
+    assert core.on_publications([publications(1)], 10.0, 0) == []
+    assert core.on_subscribe(subscribe(1, STAYING[0]), 10.0) == []
+    assert core.on_matcher_up("matcher-1") == core.on_matcher_up("matcher-2") == []
+    assert core.on_configuration(during("moving", target), 11.0) == START
+    core.on_configuration(during("changing", target), 12.0)
+    core.on_publications([publications(2)], 12.0, 0)
+    flushed = core.on_configuration(during("flushing", target), 13.0)
+    assert flushed[:2] == [Send(matcher, requests(NEW_EPOCH, 2, 2)) for matcher in ("matcher-1", "matcher-2")]
+
+
+def test_left_out_by_what_is_in_force_it_stops_when_matchers_begin_to_copy() -> None:
+    """It has missed the end of the last scaling, which left it out; the next one takes it in again."""
+    core = accesspoint()
+    without = msgspec.structs.replace(SETTLED, epoch=NEW_EPOCH, epochs=NEW_EPOCH, accesspoints=("accesspoint-2",))
+    target = msgspec.structs.replace(to(), epoch=NEW_EPOCH + 1)
+    assert core.on_configuration(during("copying", target, without), 10.0) == []
+    assert core.on_publications([publications(1)], 10.0, 0) == []
+    assert core.on_subscribe(subscribe(1, STAYING[0]), 10.0) == []
+    assert core.on_configuration(msgspec.structs.replace(without, epochs=NEW_EPOCH + 1), 11.0) == []
+    assert core.on_publications([publications(1)], 11.0, 0) == []
 
 
 # What waits
@@ -276,6 +342,8 @@ def test_how_long_something_waited_is_told_of_each_scaling_by_itself() -> None:
     ("phases", "to_old", "to_new"),
     [
         ([], [], []),
+        (["copying"], [], []),
+        (["copying", "moving"], START[:1], START[1:]),
         (["moving"], START[:1], START[1:]),
         (["moving", "changing"], CUTS[:1], CUTS[1:]),
         (["moving", "changing", "flushing"], CUTS[:1], CUTS[1:]),

@@ -227,6 +227,7 @@ def small(index: str, **more: object) -> Options:
     return options
 
 
+@pytest.mark.slow
 def test_a_run_measures_each_cell_and_reports_what_is_missing() -> None:
     steps: list[str] = []
     report = run(small("PlainIndex", workloads=["A", "E"], peers=False, profile=True), steps.append)

@@ -63,6 +63,7 @@ def test_starting_is_light(arguments: list[str]) -> None:
         ["trace", "{}"],
         ["explain", "{}"],
         ["scale", "matcher", "3"],
+        ["scale", "--routing", "anchored"],
         ["scale", "--watch", "scaling-1"],
         ["replace", "matcher-1"],
     ],
@@ -135,6 +136,7 @@ def test_numbers_of_slices_are_read(words: list[str], numbers: dict[str, int]) -
         (["matcher=1", "matcher=2"], "named twice"),
         (["matcher=1", "--watch", "scaling-1"], "--watch only shows"),
         (["--watch", "scaling-1", "--no-wait"], "--watch only shows"),
+        (["--watch", "scaling-1", "--routing", "anchored"], "--watch only shows"),
     ],
 )
 def test_bad_numbers_of_slices_are_explained(arguments: list[str], message: str) -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from braid.codec import (
+    FRAME_MESSAGES_MAX,
     HEARTBEAT,
     PROTOCOL,
     PROTOCOL_VERSION,
@@ -21,7 +22,10 @@ from braid.codec import (
 )
 from braid.messages import (
     AddMatcherState,
+    Anchors,
+    AnchorsKnown,
     AnyMessage,
+    Calls,
     ChangeMatcher,
     ChangeMatcherOnExitPoint,
     Confirmed,
@@ -55,12 +59,16 @@ EVERY_MESSAGE: list[Any] = [
     Publications(1, "connpoint-1.a", 7, 6, 5, 2**64 - 1, [b"{}", b"\x00\xff"], HOPS),
     Publications(1, "connpoint-1.a", 8, 0, 5, 0, []),
     MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 3, [b"{}"], HOPS),
+    MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 1, [], None, [], ["matcher-1"]),
+    MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 2, [b"{}"], HOPS, [4], ["matcher-1", "matcher-3"]),
     Partial(1, "connpoint-1.a", 7, 6, 5, 2**63, 3, "matcher-1", [("connpoint-2", [(0, ["s-1", "s-2"], b"{}")])], HOPS),
     Partial(1, "connpoint-1.a", 7, 6, 5, 2**63, 3, "matcher-1", []),
+    Partial(1, "connpoint-1.a", 7, 6, 5, 2**63, 1, "matcher-1", [], None, ["matcher-1"]),
     Notifications(1, "connpoint-1.a", 7, 5, 2**63, [(4, ["s-1"], b"{}")], HOPS),
     Received(1, "connpoint-1.a", [7, 8], [(7, HOPS)]),
     Confirmed(1, "connpoint-1.a", [7, 8]),
     Subscribe(1, 3, "connpoint-1", RECORD),
+    Subscribe(1, 3, "connpoint-1", msgspec.structs.replace(RECORD, anchor="f0:5")),
     Unsubscribe(1, 4, "connpoint-1", "s-1"),
     FindSubscriptions(1, 5, "connpoint-1", subscriber="ännå", after="s-0", limit=10, asked=3),
     SubscriptionStored(1, 3, "connpoint-1", "s-1"),
@@ -71,13 +79,17 @@ EVERY_MESSAGE: list[Any] = [
     Explained(1, 5, "connpoint-1", "matcher-1", ["s-1"], 1, b"{}", 3),
     ConfirmedElsewhere(1, "connpoint-1.a", [7, 8]),
     StartScale(2),
-    AddMatcherState(2, 1, [RECORD], False),
-    AddMatcherState(2, 2, [], True),
+    AddMatcherState(2, 1, [RECORD], ["s-2"], {"s-1": Calls("connpoint-1", {"connpoint-1": 2**53, "x": 0})}, ""),
+    AddMatcherState(2, 2, [], [], {}, "copy"),
+    AddMatcherState(2, 3, [], [], {"s-2": Calls("", {})}, "state"),
     MatcherStateStored(2, 1),
     ChangeMatcherOnExitPoint(2, "accesspoint-1", 3),
     ExitPointScaling(2),
     ChangeMatcher(2),
     ScaleEnd(2),
+    Anchors(0, 1, True, False, ["*", "words:hous", "filter:n = 1"], []),
+    Anchors(0, 2, False, True, [], ["topic:both:ä/b"]),
+    AnchorsKnown(0, 2),
 ]
 
 
@@ -241,3 +253,11 @@ def test_a_message_beyond_all_bounds_is_named(monkeypatch: pytest.MonkeyPatch) -
         encode_frames([Unsubscribe(1, 1, "connpoint-1", "s" * 99)], 50)
     with pytest.raises(FrameError, match="a message of more than 100 bytes"):
         FrameReader(60).feed((b"\x80\x00\x00\x3c" + b"x" * 60) * 2)
+
+
+def test_very_many_messages_are_several_frames() -> None:
+    """Nobody decodes all of them in one go."""
+    messages = [Unsubscribe(1, number, "connpoint-1", "s") for number in range(2 * FRAME_MESSAGES_MAX + 1)]
+    bodies = bodies_of(encode_frames(messages, FRAME_MAX))
+    assert [len(decode_messages(body)) for body in bodies] == [FRAME_MESSAGES_MAX, FRAME_MESSAGES_MAX, 1]
+    assert [message for body in bodies for message in decode_messages(body)] == messages

@@ -148,4 +148,4 @@ def test_flatten_lists_everything_in_the_order_of_the_model() -> None:
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        Settings().api.port = 1  # type: ignore[misc]
+        Settings().api.port = 1  # type: ignore[misc]  # what must fail

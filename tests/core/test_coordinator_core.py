@@ -31,7 +31,7 @@ IN_FORCE = Inform("configuration in force", {"epoch": 1})
 def slices(*names: str) -> SlicesChanged:
     found = {}
     for name in names:
-        layer: Layer = name.rpartition("-")[0]  # type: ignore[assignment]
+        layer: Layer = name.rpartition("-")[0]  # type: ignore[assignment]  # a layer by its name
         found[name] = Registration(name, layer, "h:1", "h:2", 1, 1, "0")
     return SlicesChanged(found)
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from braid.coordination_events import Deposed, Elected, ReportsChanged
-from braid.scaling import Report, ScalingRecord
+from braid.scaling import Report, ScalingRecord, Step
 from braid.topology import Configuration, Phase
 from coordinator.core import RETRY_S, State
 from coordinator.events import (
@@ -32,11 +32,13 @@ from tests.core.coordinator_stage import (
 NEW = (*NAMES, "matcher-3")
 MATCHERS = ("matcher-1", "matcher-2", "matcher-3")
 AGAIN: dict[Phase, tuple[Report, ...]] = {
+    "copying": reports("copied", *MATCHERS),
     "moving": reports("change-ready", *MATCHERS),
     "changing": reports("done", *MATCHERS) + reports("exit-point-matcher-updated", "exitpoint-1"),
     "flushing": reports("scale-end", "accesspoint-1"),
 }
-NEXT: dict[Phase, Phase] = {"moving": "changing", "changing": "flushing", "flushing": "ending"}
+NEXT: dict[Phase, Phase] = {"copying": "moving", "moving": "changing", "changing": "flushing", "flushing": "ending"}
+STEP: dict[Phase, Step] = {"copying": "copied", "moving": "change-ready"}
 
 
 def in_phase(phase: Phase) -> CoordinatorStage:
@@ -51,7 +53,7 @@ def given_up(reason: str) -> tuple[Configuration, ScalingRecord]:
     return replace(OLD, epochs=7), record
 
 
-@pytest.mark.parametrize("phase", ["moving", "changing", "flushing"])
+@pytest.mark.parametrize("phase", NEXT)
 def test_a_new_leader_waits_where_the_change_stands_and_goes_on(phase: Phase) -> None:
     stage = in_phase(phase)
     assert stage.core.state is State(phase)
@@ -60,7 +62,7 @@ def test_a_new_leader_waits_where_the_change_stands_and_goes_on(phase: Phase) ->
     assert stage.tell(*AGAIN[phase]) == [WriteConfiguration(2, under_way(NEXT[phase]), 10, record)]
 
 
-@pytest.mark.parametrize("phase", ["moving", "changing", "flushing"])
+@pytest.mark.parametrize("phase", NEXT)
 def test_a_new_leader_reads_the_reports_that_came_before_it(phase: Phase) -> None:
     stage = CoordinatorStage(under_way(phase), replace(asked(), phase=phase, epoch=7))
     stage.reports = AGAIN[phase]
@@ -72,7 +74,8 @@ def test_a_new_leader_reads_the_reports_that_came_before_it(phase: Phase) -> Non
 
 def test_a_new_leader_ends_a_change_with_what_all_have_reported() -> None:
     stage = CoordinatorStage(under_way("ending"), replace(asked(), phase="ending", epoch=7))
-    stage.reports = (report("change-ready", "matcher-1", moved=5), report("scale-end", "accesspoint-1", held_s=0.5))
+    ready, ended = report("change-ready", "matcher-1", moved=5), report("scale-end", "accesspoint-1", held_s=0.5)
+    stage.reports = (ready, ended, *reports("drained", *MATCHERS))
     _, write = stage.elect(registered(*NEW))
     assert isinstance(write, WriteConfiguration)
     assert write.record is not None
@@ -88,20 +91,22 @@ def test_a_new_leader_gathers_again(phase: str) -> None:
         stage.answer()
     (write,) = stage.feed(registered(*NEW))
     assert isinstance(write, WriteConfiguration)
-    assert write.configuration == under_way("moving")
+    assert write.configuration == under_way("copying")
 
 
-def test_a_leader_that_does_not_know_the_slices_yet_takes_nobody_for_dead() -> None:
-    stage = CoordinatorStage(under_way("moving"), replace(asked(), phase="moving", epoch=7))
+@pytest.mark.parametrize("phase", STEP)
+def test_a_leader_that_does_not_know_the_slices_yet_takes_nobody_for_dead(phase: Phase) -> None:
+    stage = CoordinatorStage(under_way(phase), replace(asked(), phase=phase, epoch=7))
     stage.feed(Elected())
     assert stage.answer() == [Sweep(ID)]
-    assert stage.core.state is State.MOVING
+    assert stage.core.state is State(phase)
     assert stage.feed(registered(*NEW)) == []
 
 
+@pytest.mark.parametrize("phase", STEP)
 @pytest.mark.parametrize("victim", ["accesspoint-1", "matcher-1", "matcher-3", "exitpoint-1"])
-def test_a_participant_that_dies_while_state_moves_ends_the_scaling(victim: str) -> None:
-    stage = in_phase("moving")
+def test_a_participant_that_dies_before_the_cut_ends_the_scaling(phase: Phase, victim: str) -> None:
+    stage = in_phase(phase)
     left = [name for name in NEW if name != victim]
     configuration, record = given_up(f"{victim} is gone")
     assert stage.feed(registered(*left)) == [WriteConfiguration(2, configuration, 10, record)]
@@ -109,15 +114,34 @@ def test_a_participant_that_dies_while_state_moves_ends_the_scaling(victim: str)
     assert stage.core.state is State.IDLE
 
 
-def test_a_participant_that_started_again_ends_the_scaling_too() -> None:
-    stage = in_phase("moving")
+@pytest.mark.parametrize("phase", STEP)
+def test_a_participant_that_started_again_ends_the_scaling_too(phase: Phase) -> None:
+    stage = in_phase(phase)
     configuration, record = given_up("matcher-2 started again")
     slices = registered(*NEW, incarnations={"matcher-2": 2})
     assert stage.feed(slices) == [WriteConfiguration(2, configuration, 10, record)]
 
 
-def test_the_number_of_a_change_that_was_given_up_is_not_used_again() -> None:
-    stage = in_phase("moving")
+@pytest.mark.parametrize("phase", STEP)
+def test_all_that_are_gone_are_named_also_when_everybody_has_reported(phase: Phase) -> None:
+    stage = CoordinatorStage(under_way(phase), replace(asked(), phase=phase, epoch=7))
+    stage.reports = AGAIN[phase]
+    left = [name for name in NEW if name not in ("matcher-3", "accesspoint-1")]
+    configuration, record = given_up("accesspoint-1 is gone, matcher-1 started again, matcher-3 is gone")
+    slices = registered(*left, incarnations={"matcher-1": 2})
+    assert stage.elect(slices) == [Sweep(ID), WriteConfiguration(2, configuration, 10, record)]
+
+
+@pytest.mark.parametrize("phase", STEP)
+def test_who_takes_no_part_may_come_and_go(phase: Phase) -> None:
+    stage = in_phase(phase)
+    assert stage.feed(registered(*NEW, "matcher-9", "connpoint-1")) == stage.feed(registered(*NEW)) == []
+    assert stage.core.state is State(phase)
+
+
+@pytest.mark.parametrize("phase", STEP)
+def test_the_number_of_a_change_that_was_given_up_is_not_used_again(phase: Phase) -> None:
+    stage = in_phase(phase)
     stage.feed(registered(*NAMES))
     stage.answer()
     (record,) = stage.ask(asked(id="scaling-2"))
@@ -129,20 +153,34 @@ def test_the_number_of_a_change_that_was_given_up_is_not_used_again() -> None:
     assert begin.configuration.change.to.epoch == 8
 
 
-def test_moving_ends_after_its_time() -> None:
-    stage = in_phase("moving")
-    stage.tell(*reports("change-ready", "matcher-1", "matcher-3"))
-    assert stage.tick(599.9) == []
-    (write,) = stage.tick(600.0)
+@pytest.mark.parametrize(("phase", "most_s"), [("copying", 3600), ("moving", 60)])
+def test_before_the_cut_each_phase_ends_after_its_time(phase: Phase, most_s: int) -> None:
+    stage = in_phase(phase)
+    stage.tell(*reports(STEP[phase], "matcher-1", "matcher-3"))
+    assert stage.tick(most_s - 0.1) == []
+    (write,) = stage.tick(most_s)
     assert isinstance(write, WriteConfiguration)
     assert write.configuration == replace(OLD, epochs=7)
     assert write.record is not None
-    assert write.record.reason == "not ready within 600 s: matcher-2"
+    assert write.record.reason == f"not {STEP[phase]} within {most_s} s: matcher-2"
 
 
-def test_a_report_of_an_earlier_incarnation_does_not_count_while_state_moves() -> None:
-    stage = in_phase("moving")
-    assert stage.tell(*reports("change-ready", "matcher-1", "matcher-2"), report("change-ready", "matcher-3", 0)) == []
+def test_the_time_of_moving_begins_when_the_copy_has_ended() -> None:
+    stage = in_phase("copying")
+    assert stage.tick(3000.0) == []
+    stage.tell(*AGAIN["copying"])
+    stage.answer()
+    assert stage.tick(3059.9) == []
+    assert isinstance(stage.tick(3060.0)[0], WriteConfiguration)
+
+
+@pytest.mark.parametrize("phase", STEP)
+@pytest.mark.parametrize("incarnation", [0, 2])
+def test_a_report_of_another_incarnation_does_not_count_before_the_cut(phase: Phase, incarnation: int) -> None:
+    stage = in_phase(phase)
+    step = STEP[phase]
+    assert stage.tell(*reports(step, "matcher-1", "matcher-2"), report(step, "matcher-3", incarnation)) == []
+    assert stage.core.state is State(phase)
 
 
 @pytest.mark.parametrize("phase", ["changing", "flushing"])
@@ -155,9 +193,10 @@ def test_from_the_cut_on_nobody_who_dies_takes_the_scaling_back(phase: Phase) ->
     assert write.configuration == under_way(NEXT[phase])
 
 
-def test_after_a_stale_write_everything_is_read_again() -> None:
-    stage = in_phase("moving")
-    stage.tell(*AGAIN["moving"])
+@pytest.mark.parametrize("phase", STEP)
+def test_after_a_stale_write_everything_is_read_again(phase: Phase) -> None:
+    stage = in_phase(phase)
+    stage.tell(*AGAIN[phase])
     stage.under_way.clear()
     assert stage.feed(AttemptFailed(2, "stale")) == []
     assert stage.informs[-1] == Inform("will read the configuration again", {"reason": "stale"}, warning=True)
@@ -169,9 +208,10 @@ def test_after_a_stale_write_everything_is_read_again() -> None:
     assert write.expected_version == 10
 
 
-def test_a_write_that_happened_although_its_answer_was_lost_is_not_repeated() -> None:
-    stage = in_phase("moving")
-    stage.tell(*AGAIN["moving"])
+@pytest.mark.parametrize("phase", STEP)
+def test_a_write_that_happened_although_its_answer_was_lost_is_not_repeated(phase: Phase) -> None:
+    stage = in_phase(phase)
+    stage.tell(*AGAIN[phase])
     (write,) = stage.under_way
     assert isinstance(write, WriteConfiguration)
     stage.configuration, stage.version, stage.record = write.configuration, 11, write.record
@@ -179,16 +219,18 @@ def test_a_write_that_happened_although_its_answer_was_lost_is_not_repeated() ->
     stage.feed(AttemptFailed(2, "no answer"))
     stage.tick(RETRY_S)
     assert stage.answer() == []
-    assert stage.core.state is State.CHANGING
+    assert stage.core.state is State(NEXT[phase])
 
 
-def test_deadlines_are_not_longer_because_everything_was_read_again() -> None:
-    stage = in_phase("moving")
-    assert stage.tick(500.0) == []
+@pytest.mark.parametrize(("phase", "most_s"), [("copying", 3600.0), ("moving", 60.0)])
+def test_deadlines_are_not_longer_because_everything_was_read_again(phase: Phase, most_s: float) -> None:
+    stage = in_phase(phase)
+    assert stage.tick(most_s - 10.0) == []
     stage.feed(Deposed())
     stage.feed(Elected())
     stage.answer()
-    assert isinstance(stage.tick(600.0)[0], WriteConfiguration)
+    assert stage.tick(most_s - 0.1) == []
+    assert isinstance(stage.tick(most_s)[0], WriteConfiguration)
 
 
 def test_a_leader_that_is_deposed_while_writing_listens_to_no_answer() -> None:
@@ -219,6 +261,7 @@ def test_reports_that_come_while_it_reads_are_not_lost() -> None:
 
 def test_a_change_goes_on_without_its_record() -> None:
     stage = CoordinatorStage(under_way("ending"), None)
+    stage.reports = reports("drained", *MATCHERS)
     _, write = stage.elect(registered(*NEW))
     target = under_way("ending").target()
     assert target is not None
@@ -229,6 +272,7 @@ def test_a_change_goes_on_without_its_record() -> None:
 
 def test_a_request_that_stands_in_place_of_a_removed_record_comes_afterwards() -> None:
     stage = CoordinatorStage(under_way("ending"), asked(id="scaling-2"))
+    stage.reports = reports("drained", *MATCHERS)
     _, write = stage.elect(registered(*NEW))
     assert isinstance(write, WriteConfiguration)
     assert write.record is None

@@ -5,7 +5,7 @@ says. In the end every scaling that was asked for has ended.
 """
 
 import random
-from collections import deque
+from collections import Counter, deque
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from braid.config import Slices
 from braid.coordination_events import Deposed, Elected, ReportsChanged, ScalingChanged, SlicesChanged
 from braid.scaling import Ask, Report, ScalingRecord, Step
-from braid.topology import CONFIGURED_LAYERS, Configuration, Layer, Registration
+from braid.topology import CONFIGURED_LAYERS, REVERSIBLE, Configuration, Layer, Registration
 from coordinator.core import Coordinator
 from coordinator.events import (
     AttemptFailed,
@@ -31,7 +31,8 @@ from coordinator.events import (
 )
 
 STEPS = 1_500
-NEXT = {"moving": "changing", "changing": "flushing", "flushing": "ending"}
+NEXT = {"copying": "moving", "moving": "changing", "changing": "flushing", "flushing": "ending"}
+BEHIND: dict[str, Step] = {"moving": "copied", "changing": "change-ready"}  # what every matcher must have said before
 
 
 class Candidate:
@@ -53,6 +54,7 @@ class Disorder:
         self.ended: list[ScalingRecord] = []
         self.asked = 0
         self.epochs = {0}
+        self.phases: Counter[tuple[str, str]] = Counter()  # which followed which
         self.reports: dict[tuple[str, str, str], Report] = {}
         self.slices: dict[str, Registration] = {}
         self.incarnations = 0
@@ -65,7 +67,7 @@ class Disorder:
     # The world outside the coordinators.
 
     def start(self, name: str) -> None:
-        layer: Layer = name.rpartition("-")[0]  # type: ignore[assignment]
+        layer: Layer = name.rpartition("-")[0]  # type: ignore[assignment]  # a layer by its name
         self.incarnations += 1
         self.slices = {**self.slices, name: Registration(name, layer, "h:1", "h:2", 1, self.incarnations, "0")}
         self.tell(SlicesChanged(self.slices))
@@ -103,7 +105,7 @@ class Disorder:
             return
         registration = self.random.choice(list(self.slices.values()))
         steps: dict[str, tuple[Step, ...]] = {
-            "matcher": ("change-ready", "done", "drained"),
+            "matcher": ("copied", "change-ready", "done", "drained"),
             "exitpoint": ("exit-point-matcher-updated", "drained"),
             "accesspoint": ("scale-end", "drained"),
         }
@@ -190,7 +192,7 @@ class Disorder:
             self.epochs.add(1)
         elif before.change is None:
             assert after.change is not None
-            assert after.change.phase == "moving"
+            assert after.change.phase == "copying"
             assert after.change.to.epoch > max(self.epochs)
             self.epochs.add(after.change.to.epoch)
             assert replace(after, change=None) == before
@@ -199,11 +201,13 @@ class Disorder:
             }
         elif after.change is not None:
             assert after == replace(before, change=replace(before.change, phase=NEXT[before.change.phase]))
-            if after.change.phase == "changing":
+            if after.change.phase in BEHIND:
                 for name in after.union("matcher"):
-                    ready = self.reports[after.change.id, "change-ready", name]
-                    assert ready.incarnation == after.change.participants[name]
-        elif before.change.phase == "moving":
+                    said = self.reports[after.change.id, BEHIND[after.change.phase], name]
+                    assert said.incarnation == after.change.participants[name]
+            self.phases[before.change.phase, after.change.phase] += 1
+        elif before.change.phase in REVERSIBLE:
+            self.phases[before.change.phase, "given up"] += 1
             assert after == replace(before, change=None, epochs=before.change.to.epoch)
         else:
             assert before.change.phase == "ending"
@@ -260,3 +264,14 @@ def test_every_scaling_ends_whatever_is_late_or_lost(seed: int) -> None:
     assert disorder.configuration.change is None
     assert len(disorder.ended) == disorder.asked
     assert [record.id for record in disorder.ended] == [f"scaling-{n}" for n in range(1, disorder.asked + 1)]
+
+
+def test_the_disorder_leads_through_every_phase_and_back_from_both_that_allow_it() -> None:
+    seen: Counter[tuple[str, str]] = Counter()
+    for seed in range(20):
+        disorder = Disorder(seed)
+        disorder.run()
+        seen += disorder.phases
+    ways = {*NEXT.items(), *((phase, "given up") for phase in REVERSIBLE)}
+    assert set(seen) == ways
+    assert min(seen.values()) >= 3

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from braid.coordination_events import ReportsChanged, ScalingChanged
-from braid.scaling import Ask, ScalingRecord
-from braid.topology import Configuration
+from braid.scaling import Ask, ScalingRecord, Step
+from braid.topology import PHASES, Configuration, Phase
 from coordinator.core import REMIND_S, State
 from coordinator.events import Inform, ReadConfiguration, Sweep, WriteConfiguration, WriteRecord
 from tests.core.coordinator_stage import (
@@ -32,9 +32,17 @@ def idle(*names: str) -> CoordinatorStage:
     return stage
 
 
-def moving() -> CoordinatorStage:
+def copying() -> CoordinatorStage:
     stage = idle(*NEW)
     stage.ask(asked())
+    stage.answer()
+    assert stage.core.state is State.COPYING
+    return stage
+
+
+def moving() -> CoordinatorStage:
+    stage = copying()
+    stage.tell(*reports("copied", *MATCHERS))
     stage.answer()
     assert stage.core.state is State.MOVING
     return stage
@@ -58,43 +66,55 @@ def test_the_whole_way_of_a_scaling() -> None:
     assert stage.core.is_scaling
 
     stage.now = 1.0
-    began = {"gathering": CLOCK_S, "moving": CLOCK_S + 1}
+    began = {"gathering": CLOCK_S, "copying": CLOCK_S + 1}
     assert stage.feed(registered(*NEW)) == [
-        WriteConfiguration(4, under_way("moving"), 10, replace(asked(), phase="moving", epoch=7, began_s=began))
+        WriteConfiguration(4, under_way("copying"), 10, replace(asked(), phase="copying", epoch=7, began_s=began))
+    ]
+    assert stage.answer() == []
+    expect(stage, State.COPYING)
+
+    stage.now = 2.0
+    assert stage.tell(report("copied", "matcher-1", moved=19), report("copied", "matcher-2", moved=20)) == []
+    began = {**began, "moving": CLOCK_S + 2}
+    assert stage.tell(report("copied", "matcher-3")) == [
+        WriteConfiguration(5, under_way("moving"), 11, record("moving", **began))
     ]
     assert stage.answer() == []
     expect(stage, State.MOVING)
 
-    stage.now = 2.0
+    stage.now = 3.0
     assert (
         stage.tell(report("change-ready", "matcher-1", moved=20), report("change-ready", "matcher-2", moved=22)) == []
     )
-    began = {**began, "changing": CLOCK_S + 2}
+    began = {**began, "changing": CLOCK_S + 3}
     assert stage.tell(report("change-ready", "matcher-3")) == [
-        WriteConfiguration(5, under_way("changing"), 11, record("changing", **began))
+        WriteConfiguration(6, under_way("changing"), 12, record("changing", **began))
     ]
     assert stage.answer() == []
     expect(stage, State.CHANGING)
 
-    stage.now = 3.0
+    stage.now = 4.0
     assert stage.tell(*reports("done", *MATCHERS)) == []
-    began = {**began, "flushing": CLOCK_S + 3}
+    began = {**began, "flushing": CLOCK_S + 4}
     assert stage.tell(*reports("exit-point-matcher-updated", "exitpoint-1")) == [
-        WriteConfiguration(6, under_way("flushing"), 12, record("flushing", **began))
+        WriteConfiguration(7, under_way("flushing"), 13, record("flushing", **began))
     ]
     assert stage.answer() == []
     expect(stage, State.FLUSHING)
 
-    stage.now = 4.0
-    began = {**began, "ending": CLOCK_S + 4}
+    stage.now = 5.0
+    began = {**began, "ending": CLOCK_S + 5}
     assert stage.tell(report("scale-end", "accesspoint-1", held_s=0.25, kept_back_s=1.5)) == [
-        WriteConfiguration(7, under_way("ending"), 13, record("ending", **began))
+        WriteConfiguration(8, under_way("ending"), 14, record("ending", **began))
     ]
-    # Nobody leaves, so there is nobody to wait for.
-    began = {**began, "done": CLOCK_S + 4}
+    assert stage.answer() == []
+    expect(stage, State.ENDING)
+
+    stage.now = 6.0
+    began = {**began, "done": CLOCK_S + 6}
     done = replace(record("done", **began), state="done", moved=42, longest_pause_s=0.25, longest_wait_s=1.5)
     target = Configuration(7, ("accesspoint-1",), MATCHERS, ("exitpoint-1",), epochs=7)
-    assert stage.answer() == [WriteConfiguration(8, target, 14, done)]
+    assert stage.tell(*reports("drained", *MATCHERS)) == [WriteConfiguration(9, target, 15, done)]
     assert stage.answer() == [Sweep(None)]
     expect(stage, State.IDLE)
     assert not stage.core.is_scaling
@@ -103,11 +123,15 @@ def test_the_whole_way_of_a_scaling() -> None:
         {"epoch": 4},
         {"epoch": 7},
     ]
+    assert [inform.fields["phase"] for inform in stage.informs if inform.message == "scaling"] == [
+        "gathering",
+        *PHASES,
+    ]
 
 
 def test_slices_that_are_there_already_are_not_gathered() -> None:
     stage = idle(*NEW)
-    assert stage.ask(asked()) == [WriteConfiguration(3, under_way("moving"), 10, record("moving", moving=CLOCK_S))]
+    assert stage.ask(asked()) == [WriteConfiguration(3, under_way("copying"), 10, record("copying", copying=CLOCK_S))]
 
 
 def test_a_spare_that_registers_meanwhile_is_taken_instead_of_a_wanted_one() -> None:
@@ -182,10 +206,11 @@ def test_without_a_configuration_a_request_waits() -> None:
     assert done.record.state == "done"
 
 
-def test_slices_that_leave_are_waited_for_until_they_are_drained() -> None:
+def test_matchers_and_slices_that_leave_are_waited_for_until_they_are_drained() -> None:
     fewer = under_way("ending", ("matcher-1",))
     stage = CoordinatorStage(fewer, replace(asked(Ask({"matcher": 1})), phase="ending", epoch=7))
     assert stage.elect(registered(*NAMES)) == [Sweep(ID)]
+    assert stage.tell(report("drained", "matcher-1")) == []
     (write,) = stage.tell(report("drained", "matcher-2"))
     assert isinstance(write, WriteConfiguration)
     assert write.configuration == fewer.target()
@@ -198,7 +223,7 @@ def test_reports_that_do_not_come_in_time_are_named_and_the_scaling_goes_on() ->
     expected = [
         ("changing", ("exit-point-matcher-updated:exitpoint-1", "done:matcher-2")),
         ("flushing", ("scale-end:accesspoint-1",)),
-        ("ending", ("drained:matcher-2",)),
+        ("ending", ("drained:matcher-1", "drained:matcher-2")),
     ]
     for phase, missing in expected:
         assert stage.core.state.value == phase
@@ -211,22 +236,40 @@ def test_reports_that_do_not_come_in_time_are_named_and_the_scaling_goes_on() ->
     assert stage.ended[0].state == "done"
 
 
-def test_a_long_wait_is_mentioned_from_time_to_time() -> None:
-    stage = moving()
+@pytest.mark.parametrize("phase", ["copying", "moving"])
+def test_a_long_wait_is_mentioned_from_time_to_time(phase: Phase) -> None:
+    stage = {"copying": copying, "moving": moving}[phase]()
     stage.tick(REMIND_S - 0.1)
     told = len(stage.informs)
     stage.tick(REMIND_S)
     stage.tick(REMIND_S + 1)
-    assert stage.informs[told:] == [Inform("the scaling waits", {"phase": "moving", "missing": MATCHERS})]
+    assert stage.informs[told:] == [Inform("the scaling waits", {"phase": phase, "missing": MATCHERS})]
 
 
 def test_news_is_noted_while_a_write_is_under_way_and_used_afterwards() -> None:
     stage = idle(*NEW)
     stage.ask(asked())
-    assert stage.tell(*reports("change-ready", *MATCHERS)) == []  # a slice saw the change before the answer came
+    assert stage.tell(*reports("copied", *MATCHERS)) == []  # a slice saw the change before the answer came
+    (write,) = stage.answer()
+    assert isinstance(write, WriteConfiguration)
+    assert write.configuration == under_way("moving")
+    assert stage.tell(*reports("change-ready", *MATCHERS)) == []
     (write,) = stage.answer()
     assert isinstance(write, WriteConfiguration)
     assert write.configuration == under_way("changing")
+
+
+@pytest.mark.parametrize("step", ["change-ready", "done", "drained"])
+def test_a_report_of_a_later_phase_is_not_that_of_copying(step: Step) -> None:
+    stage = copying()
+    assert stage.tell(*reports("copied", "matcher-1", "matcher-2"), *reports(step, *MATCHERS)) == []
+    assert stage.core.state is State.COPYING
+
+
+def test_that_of_copying_is_not_that_of_moving() -> None:
+    stage = moving()
+    assert stage.tell(*reports("copied", *MATCHERS)) == []
+    assert stage.core.state is State.MOVING
 
 
 def test_a_second_request_is_read_when_the_first_has_ended() -> None:
@@ -262,9 +305,10 @@ def test_a_request_that_was_told_twice_is_read_once() -> None:
     assert stage.tick(1.0) == []
 
 
-def test_reports_of_another_change_do_not_count() -> None:
-    stage = moving()
-    stage.tell(*reports("change-ready", "matcher-1", "matcher-2"))
-    other = replace(report("change-ready", "matcher-3"), change="scaling-0")
+@pytest.mark.parametrize(("phase", "step"), [("copying", "copied"), ("moving", "change-ready")])
+def test_reports_of_another_change_do_not_count(phase: Phase, step: Step) -> None:
+    stage = {"copying": copying, "moving": moving}[phase]()
+    stage.tell(*reports(step, "matcher-1", "matcher-2"))
+    other = replace(report(step, "matcher-3"), change="scaling-0")
     assert stage.core.on_event(ReportsChanged("scaling-0", (other,), ()), 1.0) == []
-    assert isinstance(stage.tell(report("change-ready", "matcher-3"))[0], WriteConfiguration)
+    assert isinstance(stage.tell(report(step, "matcher-3"))[0], WriteConfiguration)

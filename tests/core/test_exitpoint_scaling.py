@@ -31,7 +31,7 @@ def arrive(made: ExitPointScaling, accesspoint: str, matcher: str = "matcher-1",
 # The cut
 
 
-@pytest.mark.parametrize("phase", ["moving", "changing"])
+@pytest.mark.parametrize("phase", ["copying", "moving", "changing"])
 @pytest.mark.parametrize("order", [PAIRS, PAIRS[::-1], PAIRS[2:] + PAIRS[:2]])
 def test_it_is_reported_when_the_cut_of_every_pair_is_there(phase: Phase, order: list[tuple[str, str]]) -> None:
     made = scaling(phase, settled=TWO_TO_ONE)
@@ -43,9 +43,10 @@ def test_it_is_reported_when_the_cut_of_every_pair_is_there(phase: Phase, order:
     assert arrive(made, *order[-1]) == []
 
 
-def test_cuts_of_access_points_that_come_are_awaited_too() -> None:
+@pytest.mark.parametrize("phase", ["copying", "moving"])
+def test_cuts_of_access_points_that_come_are_awaited_too(phase: Phase) -> None:
     made = ExitPointScaling("exitpoint-1")
-    made.on_configuration(during("moving", to(accesspoints=("accesspoint-2", "accesspoint-3"))))
+    made.on_configuration(during(phase, to(accesspoints=("accesspoint-2", "accesspoint-3"))))
     effects = [arrive(made, f"accesspoint-{number}") for number in (1, 2, 3)]
     assert effects == [[], [], [UPDATED]]
 
@@ -61,11 +62,24 @@ def test_cuts_of_a_number_that_was_used_before_do_not_count() -> None:
     made = scaling()
     for name in SETTLED.accesspoints:
         arrive(made, name, epoch=NEW_EPOCH - 1)
-    assert made.on_configuration(during("moving")) == []
+    assert made.on_configuration(during("copying")) == []
     assert made.state is State.CHANGING
 
 
-@pytest.mark.parametrize("seen", [[], ["moving"], ["moving", "changing"]])
+def test_while_matchers_copy_it_expects_the_cuts_and_counts_as_before() -> None:
+    made = scaling()
+    assert made.on_configuration(during("copying")) == []
+    assert made.state.value == "changing"
+    for phase in ("copying", "moving", "changing"):
+        assert made.on_configuration(during(phase)) == []
+        assert made.state.value == "changing"
+    made.check(partial(1, epoch=OLD_EPOCH, of=1))
+    assert made.violations == 0
+    assert [arrive(made, name) for name in SETTLED.accesspoints] == [[], [UPDATED]]
+    assert made.on_configuration(during("changing")) == []
+
+
+@pytest.mark.parametrize("seen", [[], ["copying"], ["moving"], ["copying", "moving", "changing"]])
 @pytest.mark.parametrize("phase", ["flushing", "ending"])
 def test_when_the_coordinator_has_gone_on_it_does_not_wait(seen: list[Phase], phase: Phase) -> None:
     made = scaling(*seen)
@@ -73,8 +87,9 @@ def test_when_the_coordinator_has_gone_on_it_does_not_wait(seen: list[Phase], ph
     assert made.on_configuration(during(phase)) == []
 
 
-def test_given_up_it_serves_on() -> None:
-    made = scaling("moving")
+@pytest.mark.parametrize("phases", [["copying"], ["copying", "moving"]])
+def test_given_up_it_serves_on(phases: list[Phase]) -> None:
+    made = scaling(*phases)
     arrive(made, "accesspoint-1")
     assert made.on_configuration(GIVEN_UP) == []
     assert made.state is State.SERVING
@@ -96,7 +111,7 @@ def test_after_the_end_the_next_scaling_is_another_one() -> None:
 def test_one_that_leaves_is_drained_when_nothing_is_left_to_do() -> None:
     target = to(exitpoints=("exitpoint-2",))
     made = scaling()
-    for phase in ("moving", "changing", "flushing"):
+    for phase in ("copying", "moving", "changing", "flushing"):
         made.on_configuration(during(phase, target))
         assert made.on_tick(0) == []
     made.on_configuration(during("ending", target))
@@ -122,8 +137,9 @@ def test_one_that_stays_is_never_drained() -> None:
         (NEW_EPOCH, 2, 1),  # before the cut
     ],
 )
-def test_before_the_cut(epoch: int, of: int, violations: int) -> None:
-    made = scaling("moving", "changing")
+@pytest.mark.parametrize("phases", [["copying"], ["copying", "moving", "changing"]])
+def test_before_the_cut(phases: list[Phase], epoch: int, of: int, violations: int) -> None:
+    made = scaling(*phases)
     made.check(partial(1, epoch=epoch, of=of))
     assert made.violations == violations
 

@@ -47,7 +47,7 @@ def test_alternatives(text: str, expected: list[str]) -> None:
 
 def test_literals_hold_the_predicate() -> None:
     node = parse("a = 1")
-    assert alternatives(node) == ((Literal(node, False),),)  # type: ignore[arg-type]
+    assert alternatives(node) == ((Literal(node, False),),)  # type: ignore[arg-type]  # it is a predicate
 
 
 def product_of_pairs(pairs: int) -> str:

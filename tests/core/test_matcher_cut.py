@@ -6,7 +6,6 @@ import pytest
 
 from braid.matching.index import IndexFullError, MatchIndex
 from braid.messages import (
-    AddMatcherState,
     Explain,
     FindSubscriptions,
     MatcherStateStored,
@@ -21,8 +20,21 @@ from braid.messages import (
 from services.matcher import core as core_module
 from services.matcher.core import MatcherCore
 from services.matcher.effects import Answer, Continue, Erase, ExpectForeign, Store, WhenWritten
-from services.matcher.scaling import State
-from tests.core.matcher_scaling_cases import chunk, chunks_of, cut, end, receiver, sender, settle, start, store_all
+from services.matcher.scaling_states import State
+from tests.core.matcher_scaling_cases import (
+    acknowledge,
+    chunk,
+    chunk_of,
+    chunks_of,
+    cut,
+    end,
+    receive,
+    receiver,
+    sender,
+    settle,
+    start,
+    store_all,
+)
 from tests.core.scaling_cases import (
     ENDED,
     GIVEN_UP,
@@ -61,7 +73,7 @@ def found(core: MatcherCore, epoch: int) -> list[str]:
     return ids
 
 
-@pytest.mark.parametrize("state", [State.STARTING, State.SENDING, State.READY, State.CHANGED])
+@pytest.mark.parametrize("state", list(State)[1:-1])
 def test_the_old_epoch_has_all_until_the_end(state: State) -> None:
     assert found(sender(state), OLD_EPOCH) == sorted(IDS)
     assert found(receiver(state, *MOVED), OLD_EPOCH) == []
@@ -151,15 +163,14 @@ def test_what_has_moved_away_does_not_exist_for_calls_of_the_new_epoch() -> None
 def test_one_that_arrived_and_is_removed_behind_the_cut_is_gone_for_good() -> None:
     core = receiver(State.CHANGED, *MOVED)
     store_all(core, core.on_unsubscribe("accesspoint-1", Unsubscribe(NEW_EPOCH, 1, "connpoint-1", MOVING[0])))
-    again = core.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING, last=True))
+    again = core.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING, ends="copy"))
     assert again == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 1)])]  # it is older than what we have
     assert found(core, NEW_EPOCH) == sorted(MOVING[1:])
 
 
 def test_what_arrived_ends_in_time() -> None:
-    core = receiver(State.SENDING)
-    ending = record(MOVING[0], until_s=7.0)
-    core.scaling.on_add_matcher_state("matcher-1", AddMatcherState(NEW_EPOCH, 1, [ending], last=True))
+    core = receiver(State.COPYING)
+    core.scaling.on_add_matcher_state("matcher-1", chunk_of(1, [record(MOVING[0], until_s=7.0)]))
     assert core.on_second(6.9) == []
     # Its home is told by the matcher where it counts until the cut.
     assert core.on_second(7.0) == [Erase([MOVING[0]], None)]
@@ -193,8 +204,8 @@ def test_a_chunk_that_does_not_fit_is_never_acknowledged_and_the_matcher_goes_on
     early.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING))
     with monkeypatch.context() as patch:
         patch.setattr(MatchIndex, "add_many", is_full)
-        assert early.on_configuration(during("moving")) == [ExpectForeign(True)]
-        assert late.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING)) == []
+        assert early.on_configuration(during("copying")) == [ExpectForeign(True)]
+        assert late.scaling.on_add_matcher_state("matcher-1", chunk(2, *MOVING)) == []
     assert (early.refused, late.refused) == (len(MOVING), len(MOVING))
     for core in (early, late):
         settle(core, core.on_configuration(GIVEN_UP))
@@ -203,14 +214,23 @@ def test_a_chunk_that_does_not_fit_is_never_acknowledged_and_the_matcher_goes_on
 
 def test_a_whole_scaling_between_two_leaves_each_with_its_own() -> None:
     old, new = sender(), receiver()
+
+    def send(effects: list[Any]) -> None:
+        """What the old one sends, the new one stores."""
+        sent = settle(old, effects)
+        for message in chunks_of(sent):
+            receive(new, message)
+        acknowledge(old, sent)
+
+    new.on_configuration(during("copying"))
+    send(old.on_configuration(during("copying")))
+    assert old.scaling.state is new.scaling.state is State.COPIED
     for core in (old, new):
         core.on_configuration(during("moving"))
-    sent = [effect for effect in settle(old, start(old)) if isinstance(effect, Send)]
     start(new)
-    for message in chunks_of(sent):
-        store_all(new, new.scaling.on_add_matcher_state("matcher-1", message))
-        old.scaling.on_matcher_state_stored("matcher-2", MatcherStateStored(NEW_EPOCH, message.chunk))
+    send(start(old))
     for core in (old, new):
+        assert core.scaling.state is State.READY
         core.on_configuration(during("changing"))
         cut(core, old=core is old)
         core.on_configuration(during("ending"))

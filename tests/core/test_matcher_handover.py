@@ -1,49 +1,51 @@
 """Two matchers: however their messages interleave and links break, each subscription ends on exactly its owner."""
 
-from collections.abc import Iterator
+import random
+from functools import partial
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from services.matcher import transfer as transfer_module
+from braid.topology import REVERSIBLE
 from tests.core.matcher_handover import NAMES, Handover
 
 ONE, OTHER, BOTH = NAMES[:1], NAMES[1:], NAMES
-BREAKS_MAX = 4
+SIDES = [(ONE, BOTH), (BOTH, ONE), (BOTH, OTHER), (ONE, OTHER), (BOTH, BOTH)]
+BREAKS_MAX = 40
+BREAKS = (0.0, 0.02, 0.2, 0.2)  # at each step
+REPEATED_STEPS = 400  # whole handovers have about 160 steps
 
 
-@pytest.fixture(autouse=True, scope="module")
-def small_chunks() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transfer_module, "CHUNK_RECORDS_MAX", 2)
-        patch.setattr(transfer_module, "LOOKS_AT_ONCE", 5)
-        yield
-
-
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
-@given(
-    sides=st.sampled_from([(ONE, BOTH), (BOTH, ONE), (BOTH, OTHER), (ONE, OTHER), (BOTH, BOTH)]),
-    choices=st.lists(st.integers(0, 1 << 16), max_size=120),
-    gives_up_at=st.one_of(st.none(), st.integers(0, 60)),
-)
-def test_each_subscription_ends_on_exactly_its_owner(
-    sides: tuple[tuple[str, ...], tuple[str, ...]], choices: list[int], gives_up_at: int | None
-) -> None:
-    handover = Handover(*sides)
-    for number, choice in enumerate(choices):
-        change = handover.configuration.change
-        if number == gives_up_at and change is not None and change.phase == "moving":
-            handover.give_up()
-        actions = handover.actions()
-        if handover.breaks < BREAKS_MAX:
-            actions["a link breaks"] = handover.break_link
-        names = sorted(actions)
-        if not names:
-            break
-        actions[names[choice % len(names)]]()
-        handover.check()
+def hand_over(seed: int) -> None:
+    chosen = random.Random(seed)
+    handover = Handover(*chosen.choice(SIDES))
+    gives_up_at = chosen.choice([None, None, chosen.randint(0, 150)])
+    breaks = chosen.choice(BREAKS)
+    steps = 0
     while actions := handover.actions():
-        next(iter(actions.values()))()
+        change = handover.configuration.change
+        if steps == gives_up_at and change is not None and change.phase in REVERSIBLE:
+            handover.give_up()
+            actions = handover.actions()
+        if handover.breaks < BREAKS_MAX and chosen.random() < breaks:
+            actions["a link breaks"] = handover.break_link
+        choice = chosen.randrange(1 << 16)
+        if handover.may_call():
+            actions["somebody calls"] = partial(handover.call_any, choice)
+        if handover.may_repeat() and steps < REPEATED_STEPS:
+            actions["somebody calls again"] = partial(handover.repeat, choice)
+        actions[chosen.choice(sorted(actions))]()
+        steps += 1
         handover.check()
     handover.check_end()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_each_subscription_ends_on_exactly_its_owner(seed: int) -> None:
+    hand_over(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1_000, 1_040))
+def test_each_subscription_ends_on_exactly_its_owner_many_times(seed: int) -> None:
+    for number in range(50):
+        hand_over(seed * 50 + number)

@@ -1,21 +1,27 @@
 """The matcher's machine in a scaling: each transition with its exact effects."""
 
+from typing import Literal
+
 import pytest
+from msgspec.structs import replace
 
 from braid.messages import AddMatcherState, MatcherStateStored, Send
 from braid.scaling import ReportStep
 from braid.topology import Phase
 from services.matcher.core import MatcherCore
 from services.matcher.effects import Continue, Erase, ExpectForeign, StoreState, WhenWritten
-from services.matcher.scaling import State
+from services.matcher.scaling_states import State
 from tests.core.matcher_scaling_cases import (
     ACCESSPOINTS,
+    acknowledge,
     at_cut,
     chunk,
+    chunk_of,
     chunks_of,
     cut,
     end,
     matcher,
+    receive,
     receiver,
     sender,
     settle,
@@ -31,27 +37,36 @@ from tests.core.scaling_cases import (
     NEW_EPOCH,
     SETTLED,
     STAYING,
+    TARGET,
     during,
     record,
     to,
 )
 
+COPIED = ReportStep(CHANGE, "copied")
 READY, DONE, DRAINED = (ReportStep(CHANGE, step) for step in ("change-ready", "done", "drained"))
+MOVED = {"moved": float(len(MOVING))}
+ENDS: tuple[Literal["copy", "state"], ...] = ("copy", "state")
+NEXT = replace(TARGET, epoch=NEW_EPOCH + 1)
 
 
 def test_who_sends_phase_by_phase() -> None:
     core = sender()
-    assert core.on_configuration(during("moving")) == [ExpectForeign(True)]
-    assert core.scaling.on_start_scale("accesspoint-1", NEW_EPOCH) == []
-    assert core.scaling.on_start_scale("accesspoint-2", NEW_EPOCH) == [Continue()]
+    assert core.on_configuration(during("copying")) == [ExpectForeign(True), Continue()]
+    assert core.on_continue() == [Continue()]  # all ids; then those of which calls are known
     (send,) = core.on_continue()
     (message,) = send.messages
-    assert send.to == "matcher-2"
-    assert (message.epoch, message.chunk, message.last) == (NEW_EPOCH, 1, True)
+    assert (send.to, message) == ("matcher-2", chunk_of(1, message.records, ends="copy"))
     assert sorted(known.id for known in message.records) == sorted(MOVING)
     stored = MatcherStateStored(NEW_EPOCH, 1)
-    moved = {"moved": float(len(MOVING))}
-    assert core.scaling.on_matcher_state_stored("matcher-2", stored) == [ReportStep(CHANGE, "change-ready", moved)]
+    assert core.scaling.on_matcher_state_stored("matcher-2", stored) == [ReportStep(CHANGE, "copied", MOVED)]
+    assert core.scaling.on_matcher_state_stored("matcher-2", stored) == []
+    assert core.on_configuration(during("copying")) == core.on_configuration(during("moving")) == []
+    assert core.scaling.on_start_scale("accesspoint-1", NEW_EPOCH) == []
+    assert core.scaling.on_start_scale("accesspoint-2", NEW_EPOCH) == [Continue()]
+    assert core.on_continue() == [Send("matcher-2", [chunk(2, ends="state")])]
+    stored = MatcherStateStored(NEW_EPOCH, 2)
+    assert core.scaling.on_matcher_state_stored("matcher-2", stored) == [ReportStep(CHANGE, "change-ready", MOVED)]
     assert core.scaling.on_matcher_state_stored("matcher-2", stored) == []
     assert core.on_configuration(during("changing")) == []
     first, second = ([Send("exitpoint-1", [at_cut(name)])] for name in ACCESSPOINTS)
@@ -59,7 +74,7 @@ def test_who_sends_phase_by_phase() -> None:
     assert cut(core, "accesspoint-2") == [*second, DONE]
     assert core.on_configuration(during("flushing")) == []
     assert core.on_configuration(during("ending")) == []
-    assert end(core) == [Continue()]
+    assert end(core) == [Continue(), DRAINED]
     erased, when_written = core.on_continue()
     assert isinstance(erased, Erase)
     assert (sorted(erased.ids), erased.answer) == (sorted(MOVING), None)
@@ -70,32 +85,51 @@ def test_who_sends_phase_by_phase() -> None:
     assert core.scaling.violations == 0
 
 
+@pytest.mark.parametrize("phase", ["changing", "flushing", "ending"])
+def test_access_points_may_tell_of_the_end_before_the_configuration_is_read(phase: Phase) -> None:
+    core = sender(State.CHANGED)
+    assert end(core) == [Continue(), DRAINED]
+    assert core.on_configuration(during(phase)) == []
+    assert core.scaling.state is State.ENDED
+    assert core.on_configuration(ENDED)[-1] == Continue()
+    assert core.scaling.state.value == "serving"
+
+
 def test_who_receives_phase_by_phase() -> None:
     core = receiver()
-    assert core.on_configuration(during("moving")) == [ExpectForeign(True)]
+    assert core.on_configuration(during("copying")) == [ExpectForeign(True)]
+    for message in (chunk(1, *MOVING[:3]), chunk(2, *MOVING[3:], ends="copy")):
+        (stored,) = core.scaling.on_add_matcher_state("matcher-1", message)
+        assert stored == StoreState(message.records, [], "matcher-1", NEW_EPOCH, message.chunk, message.ends)
+        acknowledged = Send("matcher-1", [MatcherStateStored(NEW_EPOCH, message.chunk)])
+        assert core.scaling.on_state_stored(stored) == [acknowledged, *([COPIED] if message.ends else [])]
+    assert core.on_configuration(during("copying")) == core.on_configuration(during("moving")) == []
     assert start(core) == []
-    message = chunk(1, *MOVING, last=True)
+    message = chunk(3, MOVING[0], removed=MOVING[1:2], ends="state")
     (stored,) = core.scaling.on_add_matcher_state("matcher-1", message)
-    assert stored == StoreState(message.records, "matcher-1", NEW_EPOCH, 1, last=True)
-    assert core.scaling.on_state_stored(stored) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 1)]), READY]
+    assert stored == StoreState([record(MOVING[0])], [MOVING[1]], "matcher-1", NEW_EPOCH, 3, "state")
+    assert core.scaling.on_state_stored(stored) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 3)]), READY]
     assert core.on_configuration(during("changing")) == []
     assert cut(core, old=False) == [DONE]
     assert core.on_configuration(during("flushing")) == core.on_configuration(during("ending")) == []
-    assert end(core) == [Continue()]
+    assert end(core) == [Continue(), DRAINED]
     assert core.on_continue() == []
     assert core.on_configuration(ENDED) == [Continue()]
     assert core.on_continue() == [ExpectForeign(False)]
-    assert sorted(core.index.ids()) == sorted(MOVING)
+    assert sorted(core.index.ids()) == sorted({*MOVING} - {MOVING[1]})
     assert core.scaling.violations == 0
 
 
 def test_who_leaves_hands_over_everything_and_says_when_it_is_drained() -> None:
     target = to(matchers=("matcher-2",))
     core = matcher("matcher-1", IDS)
-    core.on_configuration(during("moving", target))
-    (message,) = chunks_of(settle(core, start(core)))
+    (message,) = chunks_of(sent := settle(core, core.on_configuration(during("copying", target))))
     assert sorted(known.id for known in message.records) == sorted(IDS)
-    core.scaling.on_matcher_state_stored("matcher-2", MatcherStateStored(NEW_EPOCH, 1))
+    assert acknowledge(core, sent)[-1] == ReportStep(CHANGE, "copied", {"moved": float(len(IDS))})
+    core.on_configuration(during("moving", target))
+    assert acknowledge(core, settle(core, start(core))) == [
+        ReportStep(CHANGE, "change-ready", {"moved": float(len(IDS))})
+    ]
     for phase in ("changing", "flushing", "ending"):
         core.on_configuration(during(phase, target))
     cut(core)
@@ -106,24 +140,29 @@ def test_who_leaves_hands_over_everything_and_says_when_it_is_drained() -> None:
 
 def test_what_is_heard_before_the_configuration_counts() -> None:
     core = receiver()
-    assert start(core) == []
-    early = [chunk(1, *MOVING[:3]), chunk(2, *MOVING[3:], last=True)]
+    early = [chunk(1, *MOVING[:3]), chunk(2, *MOVING[3:], ends="copy")]
     assert [core.scaling.on_add_matcher_state("matcher-1", message) for message in early] == [[], []]
-    begun, *stored = core.on_configuration(during("moving"))
+    begun, *stored = core.on_configuration(during("copying"))
     assert begun == ExpectForeign(True)  # before what it is about is written
-    assert [(effect.chunk, effect.last) for effect in stored] == [(1, False), (2, True)]
-    assert core.scaling.state is State.SENDING
+    assert [(effect.chunk, effect.ends) for effect in stored] == [(1, ""), (2, "copy")]
     acknowledged = [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, number)]) for number in (1, 2)]
-    assert store_all(core, stored) == [*acknowledged, READY]
+    assert store_all(core, stored) == [*acknowledged, COPIED]
+    assert start(core) == []  # ZooKeeper has told others
+    assert receive(core, chunk(3, ends="state")) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 3)])]
+    assert core.scaling.state.value == "copied"
+    assert core.on_configuration(during("moving")) == [READY]
     assert core.scaling.state.value == "ready"
 
 
 def test_all_that_an_old_scaling_said_is_forgotten_with_its_number() -> None:
     core = matcher("matcher-2")
     start(core, NEW_EPOCH - 1)
-    core.scaling.on_add_matcher_state("matcher-1", AddMatcherState(NEW_EPOCH - 1, 1, [record("s-1")], last=True))
-    core.on_configuration(during("moving"))
-    assert core.scaling.state is State.STARTING
+    old = AddMatcherState(NEW_EPOCH - 1, 1, [record("s-1")], [], {}, "copy")
+    core.scaling.on_add_matcher_state("matcher-1", old)
+    assert core.on_configuration(during("copying")) == [ExpectForeign(True)]
+    assert core.scaling.state is State.COPYING
+    assert core.on_configuration(during("moving")) == []
+    assert core.scaling.state.value == "starting"
     assert list(core.index.ids()) == []
 
 
@@ -170,7 +209,7 @@ def test_change_matcher_before_the_cut_for_exit_points_is_a_violation() -> None:
     assert newcomer.scaling.violations == 0  # it is asked for nothing in the old epoch
 
 
-@pytest.mark.parametrize("state", [State.STARTING, State.SENDING])
+@pytest.mark.parametrize("state", [State.COPYING, State.COPIED, State.STARTING, State.SENDING])
 def test_something_of_the_new_epoch_before_all_state_is_there_is_a_violation(state: State) -> None:
     core = receiver(state)
     assert core.scaling.selector_of(NEW_EPOCH) is None
@@ -179,30 +218,36 @@ def test_something_of_the_new_epoch_before_all_state_is_there_is_a_violation(sta
     assert core.scaling.violations == 1
 
 
-@pytest.mark.parametrize("state", [State.STARTING, State.SENDING])
+@pytest.mark.parametrize("state", [State.COPYING, State.COPIED, State.STARTING, State.SENDING])
 def test_given_up_everything_is_as_it_was(state: State) -> None:
-    old, new = sender(state), receiver(state)
-    if state is State.SENDING:
-        store_all(new, new.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING)))
+    old, new = sender(state), receiver(state, *(record(id) for id in MOVING))
+    if state is State.COPYING:
+        receive(new, chunk(1, *MOVING))
     assert old.on_configuration(GIVEN_UP) == [Continue()]
     assert settle(old, [Continue()]) == [ExpectForeign(False)]
     assert sorted(old.index.ids()) == sorted(IDS)
-    erased = settle(new, new.on_configuration(GIVEN_UP))
+    assert new.on_configuration(GIVEN_UP) == [Continue()]
+    erased, *more = settle(new, [Continue()])
     assert list(new.index.ids()) == []
-    assert [sorted(effect.ids) for effect in erased if isinstance(effect, Erase)] == (
-        [sorted(MOVING)] if state is State.SENDING else []
-    )
-    assert erased[-1] == ExpectForeign(False)
+    assert (sorted(erased.ids), erased.answer) == (sorted(MOVING), None)
+    assert more == [WhenWritten(), ExpectForeign(False)]
     assert {old.scaling.state, new.scaling.state} == {State.SERVING}
+    assert old.scaling.violations == new.scaling.violations == 0
+
+
+def test_given_up_before_anything_arrived_there_is_nothing_to_erase() -> None:
+    core = receiver(State.COPYING)
+    assert core.on_configuration(GIVEN_UP) == [Continue()]
+    assert settle(core, [Continue()]) == [ExpectForeign(False)]
 
 
 def test_the_next_scaling_begins_while_refuse_of_the_last_one_is_left() -> None:
-    core = receiver(State.SENDING)
+    core = receiver(State.COPYING)
     core.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING))
     core.on_configuration(GIVEN_UP)
-    core.on_configuration(during("moving", settled=GIVEN_UP))
-    start(core)
-    core.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING, last=True))
+    core.on_configuration(during("copying", NEXT, GIVEN_UP))
+    again = AddMatcherState(NEXT.epoch, 1, [record(id) for id in MOVING], [], {}, "copy")
+    core.scaling.on_add_matcher_state("matcher-1", again)
     assert settle(core, [Continue()]) == []  # what has come back is not thrown away
     assert sorted(core.index.ids()) == sorted(MOVING)
 
@@ -245,19 +290,47 @@ def test_started_again_after_the_scaling_it_throws_out_what_moved_away() -> None
     assert more == [WhenWritten(), ExpectForeign(False)]
 
 
-def test_it_is_not_ready_while_what_it_must_not_keep_is_on_its_disk() -> None:
+@pytest.mark.parametrize("phase", ["copying", "moving"])
+def test_started_again_while_everything_goes_back_it_waits_for_that(phase: Phase) -> None:
+    """Another incarnation of a participant: the coordinator gives the scaling up when it sees it."""
+    core, effects = restarted(phase, IDS)
+    state = {"copying": State.COPYING, "moving": State.STARTING}[phase]
+    assert effects == [Continue(), ExpectForeign(True), Continue()]
+    assert core.scaling.state is state
+    settle(core, effects)
+    assert core.on_configuration(GIVEN_UP) == [Continue()]
+    assert settle(core, [Continue()]) == [ExpectForeign(False)]
+    assert sorted(core.index.ids()) == sorted(IDS)
+    assert core.scaling.violations == 0
+
+
+@pytest.mark.parametrize("phase", ["copying", "moving"])
+def test_a_receiver_that_started_again_keeps_nothing_of_what_it_had(phase: Phase) -> None:
+    core, effects = restarted(phase, MOVING, "matcher-2")
+    erased, *_ = settle(core, [effect for effect in effects if isinstance(effect, Continue)])
+    assert sorted(erased.ids) == sorted(MOVING)
+    assert list(core.index.ids()) == []
+
+
+def test_it_is_not_copied_while_what_it_must_not_keep_is_on_its_disk() -> None:
     """Started again behind the point of no return, it would take that for its own."""
     core = MatcherCore("matcher-2", lambda: 0)
     core.on_recovered([record(id) for id in IDS], foreign_expected=True)
     core.on_configuration(SETTLED)
-    core.on_configuration(during("moving"))
-    for accesspoint in ACCESSPOINTS:
-        core.scaling.on_start_scale(accesspoint, NEW_EPOCH)
-    (chunk,) = core.scaling.on_add_matcher_state("matcher-1", AddMatcherState(NEW_EPOCH, 1, [], last=True))
-    stored = core.scaling.on_state_stored(chunk)
-    assert [effect for effect in stored if isinstance(effect, ReportStep)] == []
+    core.on_configuration(during("copying"))
+    assert receive(core, chunk(1, ends="copy")) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 1)])]
     assert core.on_continue()[-1] == WhenWritten()
-    assert core.on_all_written() == [ReportStep(CHANGE, "change-ready")]
+    assert core.on_all_written() == [COPIED]
+
+
+def test_it_is_not_ready_while_what_it_must_not_keep_is_on_its_disk() -> None:
+    core, _ = restarted("moving", IDS, "matcher-2")
+    start(core)
+    for number, ends in enumerate(ENDS, 1):
+        stored = Send("matcher-1", [MatcherStateStored(NEW_EPOCH, number)])
+        assert receive(core, chunk(number, ends=ends)) == [stored]
+    assert core.on_continue()[-1] == WhenWritten()
+    assert core.on_all_written() == [READY]
 
 
 def test_without_the_mark_of_a_scaling_nothing_is_looked_at() -> None:
@@ -265,3 +338,12 @@ def test_without_the_mark_of_a_scaling_nothing_is_looked_at() -> None:
     core.on_recovered([record(id) for id in IDS])
     assert core.on_configuration(ENDED) == []
     assert len(core.index) == len(IDS)
+
+
+def test_where_no_subscription_moves_nobody_looks_at_them() -> None:
+    """Other exit points, say: who keeps what is the same, so there is nothing to send and nothing to wait for."""
+    core = sender()
+    target = to(matchers=SETTLED.matchers, exitpoints=("exitpoint-1", "exitpoint-2"))
+    assert core.on_configuration(during("copying", target)) == [ExpectForeign(True), COPIED]
+    assert core.on_configuration(during("moving", target)) == []
+    assert start(core) == [READY]

@@ -135,3 +135,68 @@ def test_a_chunk_that_does_not_fit_never_counts_in_the_old_epoch(monkeypatch: py
     made.shares.go_back()
     assert sorted(made.remove_refuse(10)) == ["b", "c"]
     assert list(made.index.ids()) == ["a"]
+
+
+# While others copy
+
+
+def test_what_ended_where_it_still_counts_is_gone_here_too() -> None:
+    made = holdings("a")
+    made.put_arrived([record("b"), record("c"), record("d")])
+    made.remove_arrived(["b", "d", "never-there"])
+    assert counting(made, new_epoch=True) == ["a", "c"]
+    assert sorted(made.index.ids()) == ["a", "c"]
+    assert made.shares.arrived == {"c"}
+    made.put_arrived([record("b", "n = 2")])
+    assert made.index.get("b") == record("b", "n = 2")
+    assert counting(made, new_epoch=True) == ["a", "b", "c"]
+    assert counting(made, new_epoch=False) == ["a"]
+
+
+def test_only_what_arrived_can_be_ended_by_others() -> None:
+    made = holdings("a", "b")
+    made.shares.throw_away(["b"])
+    made.remove_arrived(["a", "b"])
+    assert counting(made, new_epoch=False) == counting(made, new_epoch=True) == ["a"]
+    assert made.remove_refuse(10) == ["b"]
+
+
+def test_what_was_ended_by_others_does_not_end_again_by_its_time() -> None:
+    made = holdings()
+    made.put_arrived([record("a", until_s=7.0), record("b", until_s=7.0)])
+    made.remove_arrived(["a"])
+    assert made.passed(8.0, 10, []) == [(record("b", until_s=7.0), True)]
+
+
+def test_a_later_record_of_what_arrived_takes_its_place() -> None:
+    made = holdings("a")
+    for filter in ("n = 1", "n = 2"):
+        made.put_arrived([record("b", filter, until_s=7.0 if filter == "n = 1" else None)])
+    assert made.index.get("b") == record("b", "n = 2", until_s=None)
+    assert made.passed(8.0, 10, []) == []
+    assert counting(made, new_epoch=True) == ["a", "b"]
+
+
+def test_its_own_is_what_counts_in_the_old_epoch() -> None:
+    made = holdings("a", "b", "c")
+    made.put_arrived([record("d")])
+    made.shares.leaving.add("b")
+    made.shares.throw_away(["c"])
+    assert {id: made.get_own(id) for id in "abcde"} == {
+        "a": record("a"),
+        "b": record("b"),
+        "c": None,
+        "d": None,
+        "e": None,
+    }
+    assert sorted(made.own_ids()) == ["a", "b"]
+
+
+def test_its_own_ids_are_looked_at_when_they_are_taken() -> None:
+    made = holdings("a", "b", "c")
+    ids = made.own_ids()
+    first = next(ids)
+    gone = next(id for id in "abc" if id != first)
+    made.remove(gone, [])
+    made.put_arrived([record("d")])
+    assert {first, *ids} - {gone} == {"a", "b", "c"} - {gone}

@@ -116,7 +116,7 @@ def test_only_the_latest_end_counts() -> None:
     subscribe(core, record("s-1", until_s=NOW + 5))
     subscribe(core, record("s-2"))
     core.on_unsubscribe("accesspoint-1", Unsubscribe(1, 4, "connpoint-1", "s-3"))
-    subscribe(core, record("s-3", until_s=NOW + 1))
+    subscribe(core, record("s-3", until_s=NOW + 1), ref=5)
     assert core.on_second(NOW) == []
     assert [id for effect in core.on_second(NOW + 9) if isinstance(effect, Erase) for id in effect.ids] == [
         "s-3",

@@ -1,10 +1,12 @@
 """What an index promises, one promise at a time."""
 
+import sys
+
 import pytest
 
 from braid.filters import FilterError, Value
 from braid.instants import format_instant
-from braid.matching import handing_out, previous
+from braid.matching import previous
 from braid.matching.index import MatchIndex
 from braid.subscription import SubscriptionRecord
 from tests.core.matching_cases import NOW_S, content, index_of, matched, record, remove_everything
@@ -100,18 +102,21 @@ def test_matches_of_several_homes() -> None:
     assert len(matches) == 19
 
 
-def test_ids_taken_in_parts_are_those_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a large index: publications without matches, with a few, and with more than a part holds."""
-    index = index_of(record(f"s-{number}", f"a >= {number}", home=f"connpoint-{number % 2}") for number in range(20))
-    published = [content({"a": value}) for value in (-1, 0, 2, -1, 19, 0, 0, 3, -1, 5, -1)]
+def test_lists_of_ids_hold_what_they_list_and_let_it_go() -> None:
+    """Lists are filled by the engine: of publications without matches, with a few, with more than are fetched ahead."""
+    ids = [f"s-{number}" for number in range(200)]
+    index = index_of(record(id, f"a >= {number}", home=f"connpoint-{number % 2}") for number, id in enumerate(ids))
+    published = [content({"a": value}) for value in (-1, 0, 2, -1, 199, 0, -1)]
+    held = [sys.getrefcount(id) for id in ids]
     matches = index.match(published, NOW_S)
-    assert [len(ids) for ids in matches.ids()] == [0, 1, 3, 0, 20, 1, 1, 4, 0, 6, 0]
-    monkeypatch.setattr(handing_out, "_LARGE_FROM", 0)
-    for at_once in (1, 2, 4, 7, 35):
-        monkeypatch.setattr(handing_out, "_TAKEN_AT_ONCE", at_once)
-        in_parts = index.match(published, NOW_S)
-        assert in_parts.ids() == matches.ids()
-        assert in_parts.by_home(2, 8) == matches.by_home(2, 8)
+    assert [len(found) for found in matches.ids()] == [0, 1, 3, 0, 200, 1, 0]
+    assert sorted(matches.ids()[4]) == sorted(ids)
+    listed = [sum(id in found for found in matches.ids()) for id in ids]
+    assert [sys.getrefcount(id) for id in ids] == [before + times for before, times in zip(held, listed, strict=True)]
+    for _ in range(1000):
+        index.match(published, NOW_S)
+    del matches
+    assert [sys.getrefcount(id) for id in ids] == held
 
 
 def test_matches_stay_true_when_subscriptions_change_later() -> None:

@@ -154,6 +154,7 @@ def test_many_zones_in_one_place() -> None:
     remove_everything(index)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [False, True])
 def test_parts_beside_filters_plain_and_not(at_once: bool) -> None:
     """Words, topic and zone stand before the conditions of every alternative, one by one and in batches."""

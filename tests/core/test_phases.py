@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
-from braid.phases import Changing, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
-from braid.topology import Change, Configuration, Phase
+from braid.phases import Changing, Copying, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
+from braid.topology import PHASES, Change, Configuration, Phase
 from tests.core.scaling_cases import ENDED, GIVEN_UP, NEW_EPOCH, SETTLED, TARGET, during
 
 EVENTS: dict[Phase, type[PhaseEvent]] = {
+    "copying": Copying,
     "moving": Moving,
     "changing": Changing,
     "flushing": Flushing,
@@ -22,16 +23,19 @@ def seen(configuration: Configuration, known: Change | None = None, name: str = 
 @pytest.mark.parametrize("configuration", [SETTLED, ENDED, GIVEN_UP])
 def test_without_a_change_it_is_settled(configuration: Configuration) -> None:
     assert seen(configuration) == [Settled(configuration)]
-    assert seen(configuration, during("moving").change) == [Settled(configuration)]
+    for phase in EVENTS:
+        assert seen(configuration, during(phase).change) == [Settled(configuration)]
 
 
 @pytest.mark.parametrize("phase", EVENTS)
 def test_each_phase_of_the_change_that_is_known_is_its_event(phase: Phase) -> None:
-    assert seen(during(phase), during("moving").change) == [EVENTS[phase](during(phase))]
+    for known in EVENTS:
+        assert seen(during(phase), during(known).change) == [EVENTS[phase](during(phase))]
 
 
-def test_at_the_beginning_what_is_in_force_comes_first() -> None:
-    assert seen(during("moving")) == [Settled(SETTLED), Moving(during("moving"))]
+@pytest.mark.parametrize("phase", ["copying", "moving"])
+def test_at_the_beginning_what_is_in_force_comes_first(phase: Phase) -> None:
+    assert seen(during(phase)) == [Settled(SETTLED), EVENTS[phase](during(phase))]
 
 
 @pytest.mark.parametrize("phase", ["changing", "flushing", "ending"])
@@ -51,16 +55,19 @@ def test_a_change_that_a_slice_has_no_part_in_is_none_for_it(phase: Phase) -> No
     assert seen(during(phase), name="matcher-9") == [Settled(SETTLED)]
 
 
-def test_old_and_new_slices_have_a_part() -> None:
-    replaced = during("moving", msgspec.structs.replace(TARGET, matchers=("matcher-7",)))
+@pytest.mark.parametrize("phase", ["copying", "moving"])
+def test_old_and_new_slices_have_a_part(phase: Phase) -> None:
+    replaced = during(phase, msgspec.structs.replace(TARGET, matchers=("matcher-7",)))
     for name in ("matcher-1", "matcher-7"):
-        assert [type(event) for event in seen(replaced, name=name)] == [Settled, Moving]
+        assert [type(event) for event in seen(replaced, name=name)] == [Settled, EVENTS[phase]]
 
 
 def test_what_is_in_force() -> None:
-    assert during("moving").in_force() == SETTLED
+    assert during("copying").in_force() == during("moving").in_force() == SETTLED
     for phase in ("changing", "flushing", "ending"):
         assert during(phase).in_force() == ENDED
     assert ENDED.in_force() == ENDED
-    assert during("moving").union("matcher") == ["matcher-1", "matcher-2"]
+    for phase in PHASES:
+        assert during(phase).union("matcher") == ["matcher-1", "matcher-2"]
+    assert tuple(EVENTS) == PHASES
     assert ENDED.epochs == NEW_EPOCH

@@ -4,7 +4,17 @@ from collections import Counter
 
 import pytest
 
-from braid.selector import POINTS_PER_SLICE, BroadcastSelector, Ring, hash64
+from braid.anchors import placed
+from braid.selector import (
+    POINTS_PER_SLICE,
+    AnchoredSelector,
+    BroadcastSelector,
+    Ring,
+    anchored_key,
+    hash64,
+    selector_of,
+)
+from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
 
 SELECTOR = BroadcastSelector(
@@ -81,7 +91,8 @@ def test_any_slice_that_goes_gives_away_only_its_own(gone: str) -> None:
 
 
 def test_the_order_of_the_names_does_not_matter() -> None:
-    assert all(Ring(names(5)).owner(key) == Ring(names(5)[::-1]).owner(key) for key in KEYS[:1000])
+    there, back = Ring(names(5)), Ring(names(5)[::-1])
+    assert all(there.owner(key) == back.owner(key) for key in KEYS[:1000])
 
 
 def test_the_ends_of_the_ring_meet() -> None:
@@ -106,3 +117,54 @@ def test_one_slice_gets_everything() -> None:
     alone = BroadcastSelector(Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",)))
     assert {alone.matcher_of(str(n)) for n in range(50)} == {"matcher-1"}
     assert {alone.accesspoint_of(n) for n in range(50)} == {"accesspoint-1"}
+
+
+# By anchors
+
+
+def anchored(count: int) -> AnchoredSelector:
+    selector = selector_of(Configuration(1, ("accesspoint-1",), names(count), ("exitpoint-1",), routing="anchored"))
+    assert isinstance(selector, AnchoredSelector)
+    return selector
+
+
+def id_under(filter: str) -> str:
+    return placed(SubscriptionRecord("", "anna", "connpoint-1", filter, 0.0)).id
+
+
+def test_the_routing_says_which_map_it_is() -> None:
+    broadcast = selector_of(Configuration(1, ("accesspoint-1",), names(2), ("exitpoint-1",)))
+    assert (type(broadcast), broadcast.routing) == (BroadcastSelector, "broadcast")
+    assert anchored(2).routing == "anchored"
+
+
+def test_anchored_subscriptions_stay_where_they_are() -> None:
+    ids = ("s-0123456789abcdef00000000", "s-0123456789abcdef10000000", "s-0123456789abcdeffedcba98", "s-1")
+    assert [anchored(3).matcher_of(id) for id in ids] == ["matcher-3", "matcher-2", "matcher-1", "matcher-3"]
+
+
+def test_those_of_one_anchor_lie_together() -> None:
+    selector = anchored(5)
+    for number in range(50):
+        ids = [id_under(f"n = {number} and x > {other}") for other in range(10)]
+        assert len(set(ids)) == 10
+        assert len({selector.matcher_of(id) for id in ids}) == 1
+    assert len({selector.matcher_of(id_under("x > 1")) for _ in range(100)}) == 5  # without an anchor anywhere
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_a_matcher_that_comes_takes_its_part_of_the_anchored_ones(count: int) -> None:
+    few, many = anchored(count - 1), anchored(count)
+    moves = [many.matcher_of(id) for id in ANCHORED_IDS if few.matcher_of(id) != many.matcher_of(id)]
+    assert set(moves) == {f"matcher-{count}"}
+    assert 0.85 / count < len(moves) / len(ANCHORED_IDS) < 1.15 / count
+
+
+ANCHORED_IDS = [id_under(f"n = {number}") for number in range(10_000)]
+
+
+@pytest.mark.parametrize("id", ["", "s-1", "s-+1234567", "s--1234567", "s-1_2_3_4_", "ännå-ännå-ännå", "x" * 300])
+def test_an_id_of_another_kind_has_its_place_too(id: str) -> None:
+    """Whoever asks for one that does not exist must get an answer."""
+    assert anchored(3).matcher_of(id) in names(3)
+    assert anchored_key(id) == anchored_key(id)

@@ -37,6 +37,7 @@ def run(program: str, **environment: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_everything_is_compiled_and_once() -> None:
     entries = [line.split() for line in run(USE_EVERYTHING).splitlines() if line.startswith("entry ")]
     assert {"change", "read_batch", "resolve", "search", "keys_of_boxes"} <= {name for _, name, _ in entries}

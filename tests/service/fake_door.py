@@ -290,7 +290,7 @@ class FakeDoor:
 def _registration(name: str, layer: str) -> Registration:
     return Registration(
         name=name,
-        layer=layer,  # type: ignore[arg-type]
+        layer=layer,  # type: ignore[arg-type]  # a layer by its name
         address="127.0.0.1:1",
         http="127.0.0.1:2",
         pid=1,

@@ -73,7 +73,7 @@ class InProcessCluster:
             self.start(name)
         for slice in self.slices.values():
             assert isinstance(slice, ProbedSlice)
-            await until(lambda slice=slice: not slice.not_ready(), READY_S)  # type: ignore[misc]
+            await until(lambda slice=slice: not slice.not_ready(), READY_S)  # type: ignore[misc]  # bound now
         self.start("connpoint-1")
         await self.until_ready()
 

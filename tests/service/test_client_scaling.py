@@ -43,7 +43,7 @@ async def coordinated(*endings: dict[str, Any]) -> AsyncIterator[Served]:
         record = await asked_of(served.door)
         for fields in endings:
             looks = served.door.coordination.reads
-            await until(lambda looks=looks: served.door.coordination.reads > looks)  # type: ignore[misc]
+            await until(lambda looks=looks: served.door.coordination.reads > looks)  # type: ignore[misc]  # bound now
             details = fields.get("details", {})
             record = msgspec.structs.replace(record, **{k: v for k, v in fields.items() if k != "details"})
             served.door.coordination.put(record, *(Progress(record.id, name, what) for name, what in details.items()))
@@ -111,6 +111,27 @@ async def test_asking_for_what_is_there_is_done_at_once() -> None:
         done = await run_braid(url_of(served), "scale", "matcher=1", "exitpoint=1")
         assert (done.exit_code, (await asked_of(served.door)).asked) == (0, Ask({"matcher": 1, "exitpoint": 1}))
         assert "everything was as asked already" in done.stdout
+
+
+async def test_another_routing_is_asked_for_alone_or_with_other_slices() -> None:
+    async with coordinated(DONE) as served:
+        done = await run_braid(url_of(served), "scale", "--routing", "anchored")
+        record = await asked_of(served.door)
+        assert (done.exit_code, record.asked) == (0, Ask(routing="anchored"))
+        assert done.stdout.splitlines()[0] == f"{record.id}: routing anchored"
+    async with coordinated(DONE) as served:
+        done = await run_braid(url_of(served), "scale", "matcher", "3", "--routing", "broadcast")
+        record = await asked_of(served.door)
+        assert (done.exit_code, record.asked) == (0, Ask({"matcher": 3}, routing="broadcast"))
+        assert done.stdout.splitlines()[0] == f"{record.id}: matcher=3, routing broadcast"
+
+
+async def test_a_routing_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    async with serving() as served:
+        done = await run_braid(url_of(served), "scale", "--routing", "random")
+        assert done.exit_code == 1
+        assert "there is no routing 'random'" in done.stderr
+        assert served.door.coordination.records == {}
 
 
 async def test_an_aborted_scaling_is_a_failure_with_its_reason() -> None:
@@ -214,13 +235,14 @@ def test_the_picture_on_a_terminal() -> None:
         state="running",
         phase="moving",
         asked={"layers": {"matcher": 3}, "replace": ["matcher-2"]},
-        phase_s={"asked": 0.012, "gathering": 1.2, "moving": 0.73},
+        phase_s={"asked": 0.012, "gathering": 1.2, "copying": 2.5, "moving": 0.73},
         progress={"matcher-1": {"moved": 12_000}, "accesspoint-1": {"kept_back": 4, "held": 17}},
     )
     assert drawn(scaling) == [
         "scaling-1: matcher=3, replacing matcher-2",
         "✓  asked       12 ms",
         "✓  gathering  1.20 s",
+        "✓  copying    2.50 s",
         "▸  moving     730 ms  12,000 subscriptions moved, 4 subscriptions kept back, 17 publications held",
         "   changing",
         "   flushing",

@@ -13,9 +13,11 @@ import pytest
 
 from braid.coordination import ConfigurationChanged, Coordination, Event
 from braid.scaling import Ask, Report, ScalingRecord, Step
-from braid.topology import Configuration, Layer, Registration
+from braid.topology import Configuration, Layer, Phase, Registration
 from tests.service.waiting import TIMEOUT_S, until
 from tests.service.zookeeper_fixture import ZooKeeperServer
+
+pytestmark = pytest.mark.slow  # real coordinators, of which one is killed
 
 FIRST = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
 LAYERS: tuple[Layer, ...] = ("accesspoint", "matcher", "exitpoint")
@@ -122,7 +124,9 @@ async def test_a_scaling_is_led_to_its_end_also_by_a_leader_that_comes_in_the_mi
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
     await stage.start_slice("matcher", 2)
-    await until(lambda: stage.phases() == ["none", "moving"])
+    await until(lambda: stage.phases() == ["none", "copying"])
+    await stage.report("copied", "matcher-1", "matcher-2")
+    await until(lambda: stage.phases()[-1] == "moving")
     await stage.report("change-ready", "matcher-1", "matcher-2", moved=3.0)
     await until(lambda: stage.phases()[-1] == "changing")
 
@@ -133,20 +137,26 @@ async def test_a_scaling_is_led_to_its_end_also_by_a_leader_that_comes_in_the_mi
     await stage.report("exit-point-matcher-updated", "exitpoint-1")
     await until(lambda: stage.phases()[-1] == "flushing")
     await stage.report("scale-end", "accesspoint-1", held_s=0.5)
+    await until(lambda: stage.phases()[-1] == "ending")
+    await stage.report("drained", "matcher-1", "matcher-2")
     target = Configuration(2, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1",), epochs=2)
     await until(lambda: stage.configurations()[-1] == target)
     record = await running(slice)
     assert (record.state, record.epoch, record.moved, record.longest_pause_s) == ("done", 2, 6, 0.5)
-    assert list(record.began_s) == ["gathering", "moving", "changing", "flushing", "ending", "done"]
+    assert list(record.began_s) == ["gathering", "copying", "moving", "changing", "flushing", "ending", "done"]
     await until(lambda: "scaling done" in stage.log("second").read_text())
     await slice.ask_scaling(ScalingRecord("scaling-2", Ask({"matcher": 2}), 2.0))  # the next one may come
 
 
-async def test_a_slice_that_dies_while_state_moves_ends_the_scaling(stage: Stage) -> None:
+@pytest.mark.parametrize("phase", ["copying", "moving"])
+async def test_a_slice_that_dies_before_the_cut_ends_the_scaling(stage: Stage, phase: Phase) -> None:
     slice, _ = await start_cluster(stage)
     spare = await stage.start_slice("matcher", 2)
     await slice.ask_scaling(ScalingRecord("scaling-1", Ask(replace=("matcher-1",)), 1.0))
-    await until(lambda: stage.phases() == ["none", "moving"])
+    await until(lambda: stage.phases() == ["none", "copying"])
+    if phase == "moving":
+        await stage.report("copied", "matcher-1", "matcher-2")
+        await until(lambda: stage.phases()[-1] == "moving")
     await spare.stop()
     await until(lambda: stage.configurations()[-1].epochs == 2)
     assert stage.configurations()[-1] == Configuration(

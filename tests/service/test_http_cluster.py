@@ -36,7 +36,11 @@ async def test_the_topology(served: Served) -> None:
 async def test_the_topology_while_it_changes(served: Served) -> None:
     to = Target(5, ("accesspoint-1",), ("matcher-2",), ("exitpoint-1",))
     assert served.door.in_force is not None
-    expected: dict[Phase, tuple[int, int | None, int | None]] = {"moving": (3, 3, None), "changing": (5, None, 5)}
+    expected: dict[Phase, tuple[int, int | None, int | None]] = {
+        "copying": (3, 3, None),
+        "moving": (3, 3, None),
+        "changing": (5, None, 5),
+    }
     for phase, epochs in expected.items():
         change = Change("scaling-1", phase, to, {"matcher-1": 1})
         served.door.in_force = msgspec.structs.replace(served.door.in_force, change=change)

@@ -22,6 +22,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
         ({"layer": "matcher", "to": 1}, Ask({"matcher": 1})),  # as many as there are
         ({"layers": {"matcher": 3, "exitpoint": 64}}, Ask({"matcher": 3, "exitpoint": 64})),
         ({"replace": ["matcher-1", "exitpoint-1"]}, Ask({}, ("matcher-1", "exitpoint-1"))),
+        ({"routing": "anchored"}, Ask(routing="anchored")),
+        ({"routing": "broadcast"}, Ask(routing="broadcast")),
+        ({"layer": "matcher", "to": 2, "routing": None}, Ask({"matcher": 2})),
+        (
+            {"layer": "matcher", "to": 2, "replace": ["matcher-1"], "routing": "anchored"},
+            Ask({"matcher": 2}, ("matcher-1",), "anchored"),
+        ),
         (
             {"layer": "matcher", "to": 2, "layers": {"accesspoint": 2}, "replace": ["matcher-1"]},
             Ask({"accesspoint": 2, "matcher": 2}, ("matcher-1",)),
@@ -65,6 +72,11 @@ async def test_what_is_asked_is_written_for_the_coordinator(served: Served, body
         ('{"replace":["matcher-1","matcher-1"]}', "$.replace[1]"),
         ('{"replace":["connpoint-1"]}', "$.replace[0]"),
         ('{"replace":"matcher-1"}', "$.replace"),
+        ('{"routing":null}', "$"),
+        ('{"routing":1}', "$.routing"),
+        ('{"routing":""}', "$.routing"),
+        ('{"routing":"Anchored"}', "$.routing"),
+        ('{"layer":"matcher","to":1,"routing":"random"}', "$.routing"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_before_anything_is_written(served: Served, body: str, field: str) -> None:
@@ -76,6 +88,12 @@ async def test_what_cannot_be_done_is_refused_before_anything_is_written(served:
     elif "matchr" in body:
         assert "matcher" in problem["expected"]
         assert "connpoint" not in problem["expected"]
+
+
+async def test_a_routing_that_does_not_exist_is_answered_with_those_that_do(served: Served) -> None:
+    problem = problem_of(await served.client.post("/v1/cluster/scale", json={"routing": "x" * 1000}), 422)
+    assert (problem["field"], problem["expected"]) == ("$.routing", ["broadcast", "anchored"])
+    assert problem["detail"] == f"there is no routing '{'x' * 100}'"
 
 
 async def test_a_replacement_is_judged_by_the_configuration_in_force(served: Served) -> None:
@@ -135,7 +153,7 @@ async def test_a_scaling_under_way_shows_what_every_slice_says(served: Served) -
         "state": "running",
         "phase": "moving",
         "reason": "",
-        "asked": {"layers": {"matcher": 2}, "replace": []},
+        "asked": {"layers": {"matcher": 2}, "replace": [], "routing": None},
         "epoch": 4,
         "phase_s": {"asked": 1, "gathering": 2},
         "moved": 0,

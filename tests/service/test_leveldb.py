@@ -5,50 +5,28 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from braid.config import Ingress, Matching
 from braid.leveldb import GroupCommit
-from braid.subscription import SubscriptionRecord
-from services.connpoint.ingress import Batch
-from services.connpoint.ingress_log import IngressLog
-from services.matcher.store import SubscriptionStore
 from tests.service.waiting import TIMEOUT_S, until
+from tests.service.watched_database import ignore, opened, written
 
 
-class Watched(GroupCommit):
-    """Remembers every group that was written, and can fail on purpose."""
-
-    def __init__(self, path: Path, fsync: Any = "never", fsync_interval_s: float = 1.0) -> None:
-        super().__init__(path, fsync, fsync_interval_s)
-        self.groups: list[list[tuple[bytes, bytes | None]]] = []
-        self.failing = False
-
-    def _write(self, operations: list[tuple[bytes, bytes | None]], sync: bool) -> None:
-        self.groups.append(operations)
-        if self.failing:
-            raise OSError("no space left on device")
-        super()._write(operations, sync)
-
-
-async def opened(path: Path, **changes: Any) -> Watched:
-    database = Watched(path, **changes)
-    await database.open()
-    return database
-
-
-async def written(put: Callable[[Callable[[Exception | None], None]], None]) -> Exception | None:
-    """Calls with a callback, waits until it is called."""
-    answer: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-    put(answer.set_result)
-    return await asyncio.wait_for(answer, TIMEOUT_S)
-
-
-def ignore(_failure: Exception | None) -> None: ...
+async def test_everybody_has_a_turn_while_very_many_are_told(tmp_path: Path) -> None:
+    database = await opened(tmp_path)
+    told: list[int] = []
+    turns: list[int] = []
+    for n in range(2000):
+        database.put(b"k%d" % n, b"v", lambda _failure, n=n: told.append(n))  # type: ignore[misc]
+    while len(told) < 2000:
+        await asyncio.sleep(0)
+        turns.append(len(told))
+    assert told == list(range(2000))
+    assert len({count for count in turns if 0 < count < 2000}) >= 5
+    await database.close()
 
 
 async def test_whatever_is_queued_in_one_turn_is_one_write(tmp_path: Path) -> None:
@@ -103,7 +81,7 @@ async def test_callbacks_run_in_order_across_groups_and_on_the_loop(tmp_path: Pa
     database = await opened(tmp_path)
     order: list[int] = []
     for n in range(30):
-        database.put(b"k%d" % n, b"v", lambda _, n=n: order.append(n))  # type: ignore[misc]
+        database.put(b"k%d" % n, b"v", lambda _, n=n: order.append(n))  # type: ignore[misc]  # bound now
         if n % 7 == 0:
             await asyncio.sleep(0.001)
     await database.close()
@@ -149,7 +127,7 @@ async def test_fsync(tmp_path: Path, fsync: Any, interval_s: float, synced: list
     database._synced_at = time.monotonic()
     asked = observe(database)
     for n in range(3):
-        await written(lambda done, n=n: database.put(b"%d" % n, b"", done))  # type: ignore[misc]
+        await written(lambda done, n=n: database.put(b"%d" % n, b"", done))  # type: ignore[misc]  # bound now
     await database.close()
     assert asked == synced
 
@@ -279,52 +257,14 @@ async def test_a_database_has_one_owner(tmp_path: Path) -> None:
 # What is kept in it
 
 
-def batch(origin: str, sequence: int, publisher: int, *contents: bytes) -> Batch:
-    return Batch(origin, sequence, publisher, list(contents), sum(map(len, contents)), 0.0)
-
-
-async def test_the_ingress_log_gives_back_what_is_not_confirmed_in_order(tmp_path: Path) -> None:
-    log = IngressLog(tmp_path, Ingress())
-    assert await log.open() == []
-    batches = [batch("connpoint-1.a", n, 2**64 - 1, b"\x00\xff", b"{}") for n in (1, 2, 255, 256, 2**40)]
-    batches += [batch("connpoint-1.ab", 1, 0), batch("connpoint-1.9", 3, 5, b"x")]
-    for each in batches:
-        assert await written(lambda done, each=each: log.append(each, done)) is None  # type: ignore[misc]
-    log.forget(batches[1:2])
-    log.flush()
-    await log.close()
-    again = IngressLog(tmp_path, Ingress())
-    assert await again.open() == [
-        ("connpoint-1.9", 3, 5, [b"x"]),
-        *[("connpoint-1.a", n, 2**64 - 1, [b"\x00\xff", b"{}"]) for n in (1, 255, 256, 2**40)],
-        ("connpoint-1.ab", 1, 0, []),
-    ]
-    await again.close()
-
-
-async def test_the_subscription_store(tmp_path: Path) -> None:
-    store = SubscriptionStore(tmp_path, Matching())
-    assert await store.open() == ([], False)
-    first = SubscriptionRecord("s-1", "ännå", "connpoint-1", "n = 1", 1.5, None, 2.5, True)
-    changed = SubscriptionRecord("s-1", "ännå", "connpoint-2", "n = 2", 1.5)
-    second = SubscriptionRecord("s-2", "bert", "connpoint-1", "", 0.0)
-    store.put(first, ignore)
-    store.put(second, ignore)
-    assert store.queued == 2
-    store.put(changed, ignore)
-    assert await written(lambda done: store.erase(["s-2"], done)) is None
-    store.erase(["s-9"], None)
-    await store.close()
-    again = SubscriptionStore(tmp_path, Matching())
-    assert await again.open() == ([changed], False)
-    await again.close()
-
-
 async def test_many_at_once_are_one_write_and_one_answer(tmp_path: Path) -> None:
     database = await opened(tmp_path)
-    pairs = [(b"k%d" % n, b"v") for n in range(3)]
+    pairs: list[tuple[bytes, bytes | None]] = [(b"k%d" % n, b"v") for n in range(3)]
     assert await written(lambda done: database.put_all(pairs, done)) is None
     assert database.groups == [pairs]
+    assert await written(lambda done: database.put_all([(b"k1", None), (b"k3", b"w"), (b"k9", None)], done)) is None
+    assert len(database.groups) == 2
+    assert await database.read_all(b"k") == [(b"k0", b"v"), (b"k2", b"v"), (b"k3", b"w")]
     await database.close()
 
 
@@ -337,53 +277,6 @@ async def test_nothing_at_all_is_answered_behind_whatever_was_queued_before(tmp_
     assert answers == ["first"]
     assert await written(lambda done: database.put_all([], done)) is None
     await database.close()
-
-
-async def test_the_store_knows_whether_subscriptions_of_others_may_be_in_it(tmp_path: Path) -> None:
-    store = SubscriptionStore(tmp_path, Matching())
-    await store.open()
-    record = SubscriptionRecord("s-1", "anna", "connpoint-1", "", 0.0)
-    store.expect_foreign(True)
-    assert await written(lambda done: store.put_all([record], done)) is None
-    await store.close()
-    store = SubscriptionStore(tmp_path, Matching())
-    assert await store.open() == ([record], True)
-    store.erase([], None)
-    store.expect_foreign(False)
-    await store.close()
-    store = SubscriptionStore(tmp_path, Matching())
-    assert await store.open() == ([record], False)
-    await store.close()
-
-
-async def test_the_mark_of_others_is_written_again_when_the_disk_was_full(tmp_path: Path) -> None:
-    store = SubscriptionStore(tmp_path, Matching())
-    database = store._database = await opened(tmp_path)
-    database.failing = True
-    store.expect_foreign(True)
-    await until(lambda: database.groups)
-    database.failing = False
-    store.flush()
-    await until(lambda: len(database.groups) == 2)
-    assert await written(lambda done: store.put(SubscriptionRecord("s-1", "a", "c", "", 0.0), done)) is None
-    assert await database.has(b"foreign")
-    database.failing = True
-    store.expect_foreign(True)
-    store.expect_foreign(False)
-    await until(lambda: len(database.groups) == 4)
-    database.failing = False
-    store.flush()
-    await until(lambda: len(database.groups) == 5)
-    assert not await database.has(b"foreign")
-    await store.close()
-
-
-async def test_a_chunk_of_another_is_never_on_disk_without_the_mark(tmp_path: Path) -> None:
-    store = SubscriptionStore(tmp_path, Matching())
-    database = store._database = await opened(tmp_path)
-    assert await written(lambda done: store.put_all([SubscriptionRecord("s-1", "a", "c", "", 0.0)], done)) is None
-    assert [key for key, _ in database.groups[0]] == [b"foreign", b"s/s-1"]
-    await store.close()
 
 
 _WRITER = """

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from braid.link import DELIVERED_MAX
 from tests.service.linked_slices import dropped, hear_more, linked, message, on_both_loops, running
 from tests.service.waiting import until
 
@@ -41,6 +42,30 @@ async def test_whatever_is_ready_in_one_turn_is_one_write() -> None:
             matcher.send(exitpoint, number)
         await until(lambda: len(exitpoint.received) == 100)
         assert exitpoint.batches == [list(range(100))]
+
+
+@on_both_loops
+async def test_everybody_has_a_turn_while_very_many_messages_are_delivered() -> None:
+    """One read brings thousands. They arrive in order, and nobody waits for all of them."""
+    async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
+        await linked(matcher, exitpoint)
+        matcher.send(exitpoint, *range(5000))
+        await until(lambda: len(exitpoint.received) == 5000)
+        assert exitpoint.received == list(range(5000))
+        assert max(map(len, exitpoint.batches)) <= DELIVERED_MAX
+        matcher.send(exitpoint, 5000)
+        await until(lambda: len(exitpoint.received) == 5001)  # it is read again
+
+
+@on_both_loops
+async def test_what_waits_for_its_turn_is_lost_with_the_link() -> None:
+    async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
+        await linked(matcher, exitpoint)
+        link = exitpoint.link_with("matcher-1")
+        exitpoint.on_message = lambda _number: link.close("because")
+        matcher.send(exitpoint, *range(5000))
+        await until(lambda: ("down", "matcher-1") in exitpoint.events)
+        assert exitpoint.received == list(range(DELIVERED_MAX))
 
 
 @on_both_loops

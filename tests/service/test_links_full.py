@@ -89,7 +89,7 @@ async def test_a_new_upstream_link_is_not_read_either() -> None:
         another.send(matcher, 2)
         await asyncio.sleep(0.05)
         assert matcher.received == []
-        readers[0]._transport.abort()  # type: ignore[attr-defined]
+        readers[0]._transport.abort()  # type: ignore[attr-defined]  # of a stream
         await until(lambda: sorted(matcher.received) == [1, 2])
 
 

@@ -14,6 +14,8 @@ from tests.cluster.clients import socket
 from tests.service.in_process import client_of, in_process_cluster
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
 
+pytestmark = pytest.mark.slow  # real slices that lose one another
+
 
 async def _ask(connection: Any, **frame: Any) -> dict[str, Any]:
     await connection.send(json.dumps(frame))

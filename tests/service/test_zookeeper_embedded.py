@@ -40,7 +40,7 @@ def test_java_that_is_too_old_is_passed_over_and_named(monkeypatch: pytest.Monke
 def test_the_session_timeouts_that_can_be_set_are_granted(zookeeper: ZooKeeperServer, timeout_s: int) -> None:
     granted = []
 
-    class Client(KazooClient):  # type: ignore[misc]
+    class Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
         def _session_callback(self, state: str) -> None:
             super()._session_callback(state)
             granted.append(self._session_timeout)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from tests.simulation.cluster import Simulation
+from tests.simulation.harder import CallsAreOvertaken
 from tests.simulation.rough import ForgettingSimulation, RoughSimulation
 from tests.simulation.scaling import (
     CrashingScalingSimulation,
@@ -14,6 +15,7 @@ from tests.simulation.scaling import (
     LingeringScalingSimulation,
     RoughScalingSimulation,
     ScalingSimulation,
+    StallingScalingSimulation,
 )
 
 KINDS: dict[str, Callable[[int], Simulation]] = {
@@ -26,6 +28,8 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "deaf-scaling": DeafScalingSimulation,
     "rough-scaling": RoughScalingSimulation,
     "crashing-scaling": CrashingScalingSimulation,
+    "stalling-scaling": StallingScalingSimulation,
+    "overtaking-scaling": CallsAreOvertaken,
 }
 
 

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from braid.selector import BroadcastSelector
+from braid.anchors import text_of
+from braid.selector import selector_of
 from tests.simulation.ledger import lost, out_of_order, twice, wrong
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def problems_of(simulation: "Simulation") -> list[str]:
         *(f"out of order: {text}" for text in out_of_order(ledger)),
         *(f"stuck: {text}" for text in stuck(simulation)),
         *(f"misplaced: {text}" for text in misplaced(simulation)),
+        *(f"unknown: {text}" for text in unknown(simulation)),
         *(f"violation: {text}" for text in violations(simulation)),
     ]
 
@@ -45,19 +47,42 @@ def stuck(simulation: "Simulation") -> list[str]:
 def misplaced(simulation: "Simulation") -> list[str]:
     """Each living subscription lies on the matcher of its place, on disk and in the index, and nowhere else."""
     configuration = simulation.zookeeper.configuration
-    selector = BroadcastSelector(configuration)
+    selector = selector_of(configuration)
     entries = simulation.ledger.subscriptions
     found = []
     for matcher in simulation.matchers:
         if matcher.name not in configuration.matchers:
             continue
-        for place, ids in (("index", set(matcher.core.index.ids())), ("disk", set(matcher.disk))):
+        kept = {record.id: record for record in matcher.core.index}
+        for place, records in (("index", kept), ("disk", matcher.disk)):
+            ids = set(records)
             own = {id for id in entries if selector.matcher_of(id) == matcher.name}
             promised = {id for id in own if entries[id].acknowledged_s is not None and not entries[id].ending}
             found += [f"{id} is missing in the {place} of {matcher.name}" for id in sorted(promised - ids)]
+            settled = {id for id in promised & ids if not entries[id].changing}
+            found += [f"{id} is old in the {place}" for id in sorted(settled) if records[id] != entries[id].record]
             ended = {id for id in own if entries[id].ended}
             found += [f"{id} is still in the {place} of {matcher.name}" for id in sorted(ended & ids)]
             found += [f"{id} of another is in the {place} of {matcher.name}" for id in sorted(ids - own)]
+    return found
+
+
+def unknown(simulation: "Simulation") -> list[str]:
+    """While routing is anchored, every access point knows just the anchors of every matcher."""
+    configuration = simulation.zookeeper.configuration
+    if configuration.routing != "anchored":
+        return []
+    found = []
+    matchers = [matcher for matcher in simulation.matchers if matcher.name in configuration.matchers]
+    for accesspoint in simulation.accesspoints:
+        if accesspoint.name not in configuration.accesspoints:
+            continue
+        routes = accesspoint.core.routes
+        for matcher in matchers:
+            kept = {text_of(record) for record in matcher.core.index}
+            known = None if routes is None else routes.anchors_of(matcher.name)
+            if known != kept:
+                found.append(f"{accesspoint.name} knows {known} of {matcher.name}, which keeps {kept}")
     return found
 
 

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from braid.anchors import ANY, text_of
 from braid.config import Ingress
+from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
-from braid.topology import LAYERS, Configuration
+from braid.topology import LAYERS, ROUTINGS, Configuration, Routing
 from tests.simulation.checks import problems_of
 from tests.simulation.ledger import Ledger, SubscriptionEntry
 from tests.simulation.network import Network, Scheduler
@@ -20,6 +24,7 @@ from tests.simulation.zookeeper import SimulatedZooKeeper
 SENSORS = 5
 TRAFFIC_S = 6.0
 SILENCE_S = 90.0  # longer than every retry, so whatever is still missing then is lost
+LIVELY_S = 20.0  # of that silence; then nearly always all is done, and processes look at the time less often
 _KINDS: dict[str, type[SimulatedSlice]] = {
     "accesspoint": SimulatedAccessPoint,
     "matcher": SimulatedMatcher,
@@ -31,6 +36,8 @@ _DIALLED = {"connpoint": ("accesspoint",), "accesspoint": ("matcher",), "matcher
 class Simulation:
     """`crashes` and `breaks` switch on what goes wrong; sizes and timing come from the seed."""
 
+    sensor_count = SENSORS
+
     def __init__(self, seed: int, *, crashes: bool = True, breaks: bool = True, window: int = 500) -> None:
         self.scheduler = Scheduler(seed)
         self.random = self.scheduler.random
@@ -41,8 +48,9 @@ class Simulation:
         self._published: dict[int, int] = {}
         sizes = self._sizes()
         names = [tuple(f"{layer}-{n}" for n in range(1, size + 1)) for layer, size in zip(LAYERS, sizes, strict=True)]
-        self.network = Network(self.scheduler, held_messages_max=20)
-        self.zookeeper = SimulatedZooKeeper(self.scheduler, Configuration(1, names[1], names[2], names[3]))
+        self.network = Network(self.scheduler, held_messages_max=20, stalls=self.stalls)
+        configuration = Configuration(1, names[1], names[2], names[3], self._routing())
+        self.zookeeper = SimulatedZooKeeper(self.scheduler, configuration)
         self._settings = Ingress(window_publications_max=window, retry_s=2.0, retry_s_max=8.0, retry_batch_max=50)
         self.slices: list[SimulatedSlice] = []
         for name in [name for layer in names for name in layer]:
@@ -51,6 +59,13 @@ class Simulation:
     def _sizes(self) -> list[int]:
         """How many slices each layer has, in the order of `LAYERS`."""
         return [self.random.randint(1, 3) for _ in LAYERS]
+
+    def stalls(self, messages: list[Any]) -> float:
+        """How many seconds these messages take on average, and all behind them on the same link; 0 for as usual."""
+        return 0.0
+
+    def _routing(self) -> Routing:
+        return self.random.choice(ROUTINGS)
 
     def add_slice(self, name: str) -> SimulatedSlice:
         shared: tuple[Any, ...] = (self.scheduler, self.network, self.zookeeper)
@@ -87,6 +102,8 @@ class Simulation:
         self.link_all()
         self.scheduler.run_until(1.0)
         self._plan_traffic()
+        self.scheduler.run_until(1.0 + TRAFFIC_S + LIVELY_S)
+        self.scheduler.tick_s = 1.0
         self.scheduler.run_until(1.0 + TRAFFIC_S + SILENCE_S)
         return problems_of(self)
 
@@ -117,14 +134,17 @@ class Simulation:
         connpoint = self.random.choice(self.connpoints)
         if not connpoint.takes_calls():
             return
-        sensor, id, subscriber = self.random.randrange(SENSORS), f"s-{number}", f"subscriber-{number}"
+        sensor, subscriber = self.random.randrange(self.sensor_count), f"subscriber-{number}"
+        # Some have no anchor, so that publications for them visit every matcher that keeps one.
+        filter = self.random.choice((*3 * (f"sensor = {sensor}",), f"sensor between {sensor} and {sensor}"))
+        record = SubscriptionRecord("", subscriber, connpoint.name, filter, self.scheduler.now_s)
+        anchor = text_of(record)
+        id = f"s-{number}-" + (f"{number:08x}" if anchor == ANY else f"{hash64(anchor) >> 32:08x}")
         self.ledger.subscriptions[id] = SubscriptionEntry(subscriber, sensor, None)
-        self.scheduler.note(f"{subscriber} at {connpoint.name} wants sensor {sensor}")
-        connpoint.subscribe(
-            SubscriptionRecord(id, subscriber, connpoint.name, f"sensor = {sensor}", self.scheduler.now_s)
-        )
+        self.scheduler.note(f"{subscriber} at {connpoint.name} wants {filter}")
+        connpoint.subscribe(replace(record, id=id))
 
-    def _publish(self) -> None:
+    def _publish(self, sensor: int | None = None) -> None:
         connpoint = self.random.choice(self.connpoints)
         if not connpoint.takes_calls():
             return
@@ -134,7 +154,8 @@ class Simulation:
         first = self._published.get(publisher, 0)
         count = self.random.randint(1, 5)
         self._published[publisher] = first + count
-        sensor = self.random.randrange(SENSORS)
+        if sensor is None:
+            sensor = self.random.randrange(self.sensor_count)
         ids = [f"{publisher}-{first + n}" for n in range(count)]
         self.sensors.update(dict.fromkeys(ids, sensor))
         connpoint.publish(publisher, ids, sensor)
@@ -154,5 +175,7 @@ class Simulation:
         return self.random.choice(self.slices)
 
     def _restart(self, node: SimulatedSlice) -> None:
+        if node.alive:
+            return  # a launcher that wants it was faster
         node.start()
         self.link_all()

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from braid.subscription import SubscriptionRecord
+
 
 class PublicationEntry(msgspec.Struct):
     publisher: int
@@ -18,6 +20,8 @@ class SubscriptionEntry(msgspec.Struct):
     broken_s: float | None = None  # when its connection point crashed, if it did
     ending: bool = False  # somebody asked to end it
     ended: bool = False  # and was told that it is
+    record: SubscriptionRecord | None = None  # as it was acknowledged last
+    changing: bool = False  # somebody asked for another one, and was not answered
 
 
 class Ledger:
@@ -26,13 +30,18 @@ class Ledger:
         self.publications: dict[str, PublicationEntry] = {}  # in the order of acknowledgement
         self.subscriptions: dict[str, SubscriptionEntry] = {}
         self.delivered: dict[str, list[str]] = {}
+        self.on_subscription_acknowledged: Callable[[str], None] = lambda _id: None
 
     def on_acknowledged(self, publisher: int, ids: list[str], sensor: int) -> None:
         for id in ids:
             self.publications[id] = PublicationEntry(publisher, sensor, self.clock())
 
-    def on_subscribed(self, id: str) -> None:
-        self.subscriptions[id].acknowledged_s = self.clock()
+    def on_subscribed(self, record: SubscriptionRecord) -> None:
+        entry = self.subscriptions[record.id]
+        entry.record, entry.changing = record, False
+        if entry.acknowledged_s is None:
+            entry.acknowledged_s = self.clock()
+            self.on_subscription_acknowledged(record.id)
 
     def on_unsubscribing(self, id: str) -> None:
         self.subscriptions[id].ending = True

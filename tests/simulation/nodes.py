@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from random import Random
 from typing import Any
 
 import msgspec
@@ -20,10 +21,9 @@ from services.connpoint.ingress import Batch, IngressCore
 from services.exitpoint.core import ExitPointCore
 from services.matcher.core import MatcherCore
 from services.matcher.effects import Continue, Erase, ExpectForeign, Store, StoreState, WhenWritten
+from services.matcher.transfer import Pace
 from tests.simulation.network import Network, Node, Scheduler
 from tests.simulation.zookeeper import SimulatedZooKeeper, registration_of
-
-TICK_S = 0.1
 
 
 class SimulatedSlice(Node):
@@ -116,9 +116,9 @@ class TickingSlice(SimulatedSlice):
         def tick() -> None:
             if self.alive and self.incarnation == incarnation:
                 self.on_tick()
-                self.scheduler.at(TICK_S, tick)
+                self.scheduler.at(self.scheduler.tick_s, tick)
 
-        self.scheduler.at(TICK_S, tick)
+        self.scheduler.at(self.scheduler.tick_s, tick)
 
     def on_tick(self) -> None:
         raise NotImplementedError
@@ -129,6 +129,7 @@ class SimulatedAccessPoint(TickingSlice):
         self.core = AccessPointCore(self.name, self.clock_ns)
 
     def on_configuration(self, configuration: Configuration) -> None:
+        self.network.drop(self, "matcher", configuration.union("matcher"))
         self.perform(self.core.on_configuration(configuration, self.scheduler.now_s))
 
     def on_peer_up(self, peer: Node) -> None:
@@ -144,12 +145,17 @@ class SimulatedAccessPoint(TickingSlice):
         elif kind is messages.Unsubscribe:
             for message in run:
                 self.perform(self.core.on_unsubscribe(message, self.scheduler.now_s))
+        elif kind is messages.Anchors:
+            for message in run:
+                self.perform(self.core.on_anchors(sender.name, message))
         else:
             for message in run:
                 self.perform(self.core.on_answer(message))
 
     def on_tick(self) -> None:
         self.perform(self.core.scaling.on_tick(self.scheduler.now_s))
+        if self.core.routes is not None:
+            self.core.routes.clean()
 
 
 class SimulatedMatcher(TickingSlice):
@@ -159,7 +165,9 @@ class SimulatedMatcher(TickingSlice):
         self.foreign_expected = False
 
     def reset(self) -> None:
-        self.core = MatcherCore(self.name, self.clock_ns)
+        choice = Random(f"{self.scheduler.seed} {self.name} {self.incarnation}").choice
+        pace = Pace(looks=choice((1, 3, 500)), chunk_records_max=choice((1, 3)), changes_left_max=choice((0, 3)))
+        self.core = MatcherCore(self.name, self.clock_ns, pace)
         self.core.on_recovered(self.disk.values(), self.foreign_expected)
         self._written_s = 0.0
         self._continuing = False
@@ -169,35 +177,48 @@ class SimulatedMatcher(TickingSlice):
 
     def on_peer_up(self, peer: Node) -> None:
         self.perform(self.core.scaling.on_peer_up(peer.name))
+        if peer.layer == "accesspoint":
+            self.perform(self.core.on_accesspoint_up(peer.name))
 
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         if kind is messages.MatchRequest:
             self.perform(self.core.on_match_requests(run, self.scheduler.now_s, self.clock_ns()))
             return
-        core, scaling, name = self.core, self.core.scaling, sender.name
+        core, name = self.core, sender.name
+        effects: Sequence[Any]
         for message in run:
             match message:
                 case messages.Subscribe():
                     effects = core.on_subscribe(name, message)
                 case messages.Unsubscribe():
                     effects = core.on_unsubscribe(name, message)
-                case messages.StartScale():
-                    effects = scaling.on_start_scale(name, message.epoch)
-                case messages.AddMatcherState():
-                    effects = scaling.on_add_matcher_state(name, message)
-                case messages.MatcherStateStored():
-                    effects = scaling.on_matcher_state_stored(name, message)
-                case messages.ChangeMatcherOnExitPoint():
-                    effects = scaling.on_change_matcher_on_exit_point(name, message)
-                case messages.ExitPointScaling():
-                    effects = scaling.on_exit_point_scaling(name, message.epoch)
-                case messages.ChangeMatcher():
-                    effects = scaling.on_change_matcher(name, message.epoch)
-                case messages.ScaleEnd():
-                    effects = scaling.on_scale_end(name, message.epoch)
+                case messages.AnchorsKnown():
+                    effects = core.on_anchors_known(name, message)
                 case _:
-                    raise AssertionError(message)
+                    effects = self._handle_scaling(name, message)
             self.perform(effects)
+
+    def _handle_scaling(self, name: str, message: Any) -> Sequence[Any]:
+        scaling = self.core.scaling
+        effects: Sequence[Any]
+        match message:
+            case messages.StartScale():
+                effects = scaling.on_start_scale(name, message.epoch)
+            case messages.AddMatcherState():
+                effects = scaling.on_add_matcher_state(name, message)
+            case messages.MatcherStateStored():
+                effects = scaling.on_matcher_state_stored(name, message)
+            case messages.ChangeMatcherOnExitPoint():
+                effects = scaling.on_change_matcher_on_exit_point(name, message)
+            case messages.ExitPointScaling():
+                effects = scaling.on_exit_point_scaling(name, message.epoch)
+            case messages.ChangeMatcher():
+                effects = scaling.on_change_matcher(name, message.epoch)
+            case messages.ScaleEnd():
+                effects = scaling.on_scale_end(name, message.epoch)
+            case _:
+                raise AssertionError(message)
+        return effects
 
     def on_tick(self) -> None:
         self.perform(self.core.on_tick(self.scheduler.now_s))
@@ -240,9 +261,11 @@ class SimulatedMatcher(TickingSlice):
                         self.disk.pop(id, None)
                     if answer is not None:
                         self.perform(self.core.on_written(answer))
-                case StoreState(records):
+                case StoreState(records, removed):
                     self.foreign_expected = True
                     self.disk.update({record.id: record for record in records})
+                    for id in removed:
+                        self.disk.pop(id, None)
                     self.perform(self.core.scaling.on_state_stored(effect))
                 case ExpectForeign(expected):
                     self.foreign_expected = expected
@@ -386,11 +409,11 @@ class SimulatedConnPoint(TickingSlice):
         """What a matcher says of a subscription."""
         if isinstance(message, messages.SubscriptionGone):
             self.delivery.subscribers.pop(message.id, None)
-        elif self.questions.pop(message.ref, None) is None:
-            return  # asked again, it is answered again
-        elif isinstance(message, messages.SubscriptionStored):
-            self.ledger.on_subscribed(message.id)
-        else:
+            return
+        question = self.questions.pop(message.ref, None)
+        if isinstance(question, messages.Subscribe):
+            self.ledger.on_subscribed(question.record)
+        elif question is not None:  # else it was asked again, and is answered again
             self.ledger.on_unsubscribed(message.id)
             self.delivery.subscribers.pop(message.id, None)
 

@@ -1,7 +1,11 @@
 """Clusters that are scaled while publications flow, with everything going wrong meanwhile."""
 
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
 from braid.scaling import Ask, ScalingRecord
-from braid.topology import CONFIGURED_LAYERS, Layer
+from braid.topology import CONFIGURED_LAYERS, PHASES, ROUTINGS, Layer, Routing
 from tests.simulation.cluster import TRAFFIC_S, Simulation
 from tests.simulation.nodes import SimulatedConnPoint, SimulatedSlice
 from tests.simulation.zookeeper import SimulatedCoordinator
@@ -9,6 +13,8 @@ from tests.simulation.zookeeper import SimulatedCoordinator
 
 class ScalingSimulation(Simulation):
     """Several scalings of any layers, a launcher that starts and stops slices, and no crash."""
+
+    scaled_odds: ClassVar[dict[Layer, float]] = {"accesspoint": 0.4, "matcher": 0.7, "exitpoint": 0.4}
 
     def __init__(self, seed: int, *, crashes: bool = False, breaks: bool = False) -> None:
         super().__init__(seed, crashes=crashes, breaks=breaks)
@@ -26,14 +32,32 @@ class ScalingSimulation(Simulation):
             self._at(self.random.uniform(0, TRAFFIC_S), self._subscribe, number)
         for _ in range(self.random.randint(0, 4)):
             self.scheduler.at(self.random.uniform(TRAFFIC_S / 2, TRAFFIC_S), self._unsubscribe)
+        for _ in range(self.random.randint(0, 6)):
+            self.scheduler.at(self.random.uniform(0.5, TRAFFIC_S), self._change)
         for _ in range(self.random.randint(60, 120)):
             self.scheduler.at(self.random.uniform(0, TRAFFIC_S), self._publish)
         for _ in range(self.random.randint(1, 3)):
             self.scheduler.at(self.random.uniform(0.5, TRAFFIC_S), self._scale)
 
+    def _known(self) -> list[str]:
+        """Subscriptions that are acknowledged, and about which nothing is asked."""
+        return [id for id, e in self.ledger.subscriptions.items() if e.record and not e.ending and not e.changing]
+
+    def _change(self) -> None:
+        """Another record of the same meaning, so that both count all the time."""
+        known = self._known()
+        if not known:
+            return
+        entry = self.ledger.subscriptions[self.random.choice(known)]
+        assert entry.record is not None
+        connpoint = next(connpoint for connpoint in self.connpoints if connpoint.name == entry.record.home)
+        if connpoint.takes_calls() and entry.broken_s is None:
+            entry.changing = True
+            self.scheduler.note(f"{entry.record.id} is to change")
+            connpoint.subscribe(replace(entry.record, filter=f"({entry.record.filter}) and sensor >= 0"))
+
     def _unsubscribe(self) -> None:
-        entries = self.ledger.subscriptions
-        known = [id for id, entry in entries.items() if entry.acknowledged_s is not None and not entry.ending]
+        known = self._known()
         connpoint = self.random.choice(self.connpoints)
         if known and connpoint.takes_calls():
             id = self.random.choice(known)
@@ -47,12 +71,13 @@ class ScalingSimulation(Simulation):
         replaced: list[str] = []
         configuration = self.zookeeper.configuration
         for layer in CONFIGURED_LAYERS:
-            if self.random.random() < (0.7 if layer == "matcher" else 0.4):
+            if self.random.random() < self.scaled_odds[layer]:
                 layers[layer] = self.random.randint(1, 3)
             elif self.random.random() < 0.2:
                 replaced.append(self.random.choice(configuration.of_layer(layer)))
-        ask = Ask(layers, tuple(replaced))
-        if layers or replaced:
+        routing = self.random.choice(ROUTINGS) if self.random.random() < 0.4 else None
+        ask = Ask(layers, tuple(replaced), routing)
+        if layers or replaced or routing:
             self.zookeeper.ask(ScalingRecord(f"scaling-{self._asked}", ask, self.scheduler.now_s))
 
     def _on_record(self, record: ScalingRecord | None) -> None:
@@ -103,6 +128,8 @@ class LateScalingSimulation(ScalingSimulation):
         if self.zookeeper.configuration.change is not None and self._poured < self.poured_max:
             self._subscribe(self._poured)
             self._poured += 1
+            if self.random.random() < 0.4:
+                self.random.choice((self._change, self._unsubscribe))()
             for _ in range(self.published_with_each):
                 self._publish()
         if self.scheduler.now_s < TRAFFIC_S + 2:
@@ -126,6 +153,7 @@ class LingeringScalingSimulation(LateScalingSimulation):
 
     poured_max = 400
     published_with_each = 0
+    scaled_odds: ClassVar[dict[Layer, float]] = {"accesspoint": 0.8, "matcher": 0.7, "exitpoint": 0.2}
 
     def _plan_traffic(self) -> None:
         super()._plan_traffic()
@@ -169,7 +197,7 @@ class CrashingScalingSimulation(ScalingSimulation):
 
     def _plan_traffic(self) -> None:
         super()._plan_traffic()
-        self._awaited = self.random.choice(("gathering", "moving", "changing", "flushing", "ending"))
+        self._awaited = self.random.choice(("gathering", *PHASES))
         self._crashed = False
         self.scheduler.at(0.5, self._watch)
 
@@ -204,3 +232,25 @@ class CrashingScalingSimulation(ScalingSimulation):
         if node.alive and node.incarnation == incarnation:
             node.connect()
             self.link_all()
+
+
+class StallingScalingSimulation(LateScalingSimulation):
+    """Some messages take very long, and whatever somebody is the first to want is published once it is acknowledged."""
+
+    sensor_count = 60
+    poured_max = 240
+    published_with_each = 0
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.ledger.on_subscription_acknowledged = self._on_subscription_acknowledged
+
+    def stalls(self, messages: list[Any]) -> float:
+        return 0.5 if self.random.random() < 0.04 else 0.0
+
+    def _routing(self) -> Routing:
+        return "anchored"
+
+    def _on_subscription_acknowledged(self, id: str) -> None:
+        for _ in self.connpoints:
+            self._publish(self.ledger.subscriptions[id].sensor)

@@ -19,3 +19,9 @@ def problems_of(kind: Callable[[int], Simulation], seeds: Iterable[int]) -> list
     """The message says how to see it again."""
     name = getattr(kind, "__name__", str(kind))
     return [f"{name}({seed}): {problem}" for seed in seeds for problem in kind(seed).run()]
+
+
+def is_caught(kind: Callable[[int], Simulation], problem: str) -> bool:
+    """Whether some seed shows a problem of this kind, where a rule was taken away."""
+    seeds = range(1, SEEDS_UNTIL_CAUGHT_MAX + 1)
+    return any(text.startswith(f"{problem}:") for seed in seeds for text in kind(seed).run())

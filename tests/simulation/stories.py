@@ -10,7 +10,7 @@ from tests.simulation.network import Node
 from tests.simulation.nodes import SimulatedSlice
 from tests.simulation.scaling import ScalingSimulation
 
-SUBSCRIPTIONS = 8
+SUBSCRIPTIONS = 12
 PUBLICATIONS = 24
 
 
@@ -20,7 +20,7 @@ class OneMatcherBecomesTwo(ScalingSimulation):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         del self.zookeeper.coordinators[1:]
-        self.ledger.on_delivered = self._on_delivered  # type: ignore[method-assign]
+        self.ledger.on_delivered = self._on_delivered  # type: ignore[method-assign]  # watched by the test
 
     def _sizes(self) -> list[int]:
         return [1, 2, 1, 1]
@@ -35,15 +35,15 @@ class OneMatcherBecomesTwo(ScalingSimulation):
                     self.scheduler.note(f"{sender.name} → {name}: {told}")
             handle(sender, batch)
 
-        slice.on_messages = on_messages  # type: ignore[method-assign]
+        slice.on_messages = on_messages  # type: ignore[method-assign]  # watched by the test
         return slice
 
     def _plan_traffic(self) -> None:
         self.zookeeper.coordinators[0].start()
         for number in range(SUBSCRIPTIONS):
-            self._at(0.1 + 0.18 * number, self._subscribe, number)
+            self._at(0.1 + 0.2 * number, self._subscribe, number)
         for number in range(PUBLICATIONS):
-            self.scheduler.at(0.3 + 0.06 * number, self._publish)
+            self.scheduler.at(0.3 + 0.09 * number, self._publish)
         self.scheduler.at(0.7, self._ask_for_two)
 
     def _ask_for_two(self) -> None:
@@ -67,7 +67,7 @@ class TheReceiverDies(OneMatcherBecomesTwo):
                 if configuration.change is not None and slice.incarnation == 1:
                     self.scheduler.at(0.01, self._kill_receiver)
 
-            slice.on_configuration = on_configuration  # type: ignore[method-assign]
+            slice.on_configuration = on_configuration  # type: ignore[method-assign]  # watched by the test
         return slice
 
     def _kill_receiver(self) -> None:
@@ -95,9 +95,10 @@ def describe(message: Any) -> str:
             told = f"{message.record.id}, epoch {message.epoch}"
         case messages.SubscriptionStored():
             told = f"{message.id}, epoch {message.epoch}"
-        case messages.AddMatcherState(epoch, chunk, records, last):
-            ids = " ".join(sorted(record.id for record in records))
-            told = f"to epoch {epoch}, chunk {chunk}{', the last one' if last else ''}: {ids}"
+        case messages.AddMatcherState(epoch, chunk, records, removed, _, ends):
+            kept, ended = " ".join(sorted(record.id for record in records)), " ".join(f"without {id}" for id in removed)
+            end = {"": "", "copy": ", all is copied", "state": ", the last one"}[ends]
+            told = f"to epoch {epoch}, chunk {chunk}{end}: {kept} {ended}".rstrip()
         case messages.MatcherStateStored(epoch, chunk):
             told = f"to epoch {epoch}, chunk {chunk}"
         case messages.ChangeMatcherOnExitPoint(epoch, accesspoint, matchers):

@@ -27,7 +27,6 @@ from coordinator.scaling import Deadlines
 from tests.simulation.network import Scheduler
 
 HEARD_WITHIN_S = 0.03
-TICK_S = 0.1
 DEADLINES = Deadlines(gathering_s_max=10.0, moving_s_max=20.0, changing_s_max=5.0, flushing_s_max=5.0, ending_s_max=5.0)
 
 
@@ -172,9 +171,9 @@ class SimulatedCoordinator:
             if self.alive and self._life == life:
                 self._lead_if_first()
                 self._feed(Tick())
-                self.scheduler.at(TICK_S, tick)
+                self.scheduler.at(self.scheduler.tick_s, tick)
 
-        self.scheduler.at(TICK_S, tick)
+        self.scheduler.at(self.scheduler.tick_s, tick)
         self.zookeeper.tell_all(self)
 
     def crash(self) -> None:

@@ -30,6 +30,12 @@ def entry(function: Function) -> Function:
     return compiled
 
 
+def entry_on_objects(function: Function) -> Function:
+    """The same for what touches objects of Python, which nobody else may do meanwhile."""
+    compiled: Function = numba.njit(cache=True, **{**_OPTIONS, "nogil": False})(function)
+    return compiled
+
+
 def kernel(function: Function) -> Function:
     compiled: Function = _widened(numba.njit(**_PART, **_OPTIONS)(function))
     return compiled

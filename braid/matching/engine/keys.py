@@ -3,6 +3,10 @@
 A value of an attribute, a beginning of its text, a word, a topic, a tile: each that any subscription speaks of has one
 record here. A key is also an anchor: the programs found under it hang on its record. An anchor with many programs is
 split into children, each the key of (anchor, another key); so anchors form tries, as words do in trie matching.
+
+Keys are found by a table of slots. Before it is too full, one of twice the size is filled beside it, a little with each
+key that comes, and takes its place when it is needed: to fill it all at once would keep everybody waiting. What is in
+both tables is every living key up to `KEYS_BESIDE`.
 """
 
 from typing import Any
@@ -14,7 +18,9 @@ from braid.matching.engine.attributes import REFERENCES as ATTRIBUTE_REFERENCES
 from braid.matching.engine.attributes import release_attribute
 from braid.matching.engine.counts import (
     EVENTS_SEEN,
+    KEY_SLOTS_CLEARED,
     KEY_SLOTS_MASK,
+    KEYS_BESIDE,
     KEYS_FREE,
     KEYS_LIVE,
     KEYS_USED,
@@ -26,7 +32,16 @@ from braid.matching.engine.counts import (
 )
 from braid.matching.engine.hashing import hash_word, key_hash, secret_of
 from braid.matching.engine.kernel import kernel, small_kernel
-from braid.matching.engine.memory import ATTRIBUTES, CHILD_BLOOM, COUNTS, KEY_SLOTS, KEYS, floats, integers
+from braid.matching.engine.memory import (
+    ATTRIBUTES,
+    CHILD_BLOOM,
+    COUNTS,
+    KEY_SLOTS,
+    KEY_SLOTS_BESIDE,
+    KEYS,
+    floats,
+    integers,
+)
 
 RECORD = 16  # words: the first eight are one line of the processor's cache
 HASH, CHECK, STAMP, SEEN, LIST, CHILDREN, BLOCKS, REFERENCES = range(8)
@@ -46,6 +61,10 @@ ID_BITS = 26
 ID_MASK = (1 << ID_BITS) - 1
 _NAMED_ENOUGH = 100.0  # programs before it tells something which keys they demand
 _SEEN_ENOUGH = 64  # publications before what they carried counts more than what was assumed
+# With each key that comes. A table doubles when half of its slots are taken. The next one is begun at three eighths,
+# and is ready a sixteenth later.
+_CLEARED_AT_ONCE = 64  # slots of the next table
+_COPIED_AT_ONCE = 16  # keys
 
 
 @small_kernel
@@ -73,6 +92,8 @@ def add_key(t: Any, first: Any, second: Any, kind: int, owner: int, prior: float
     if key != 0:
         return key
     counts, keys = integers(t, COUNTS), integers(t, KEYS)
+    if 8 * counts[KEYS_LIVE] >= 3 * counts[KEY_SLOTS_MASK]:
+        _prepare(t)
     if 2 * counts[KEYS_LIVE] >= counts[KEY_SLOTS_MASK]:
         _grow(t)
     key = counts[KEYS_FREE]
@@ -93,7 +114,9 @@ def add_key(t: Any, first: Any, second: Any, kind: int, owner: int, prior: float
     keys[at + KIND] = owner << 8 | kind
     if _has_attribute(keys[at + KIND]):
         integers(t, ATTRIBUTES)[owner * ATTRIBUTE_RECORD + ATTRIBUTE_REFERENCES] += 1
-    _insert(t, key)
+    _insert(t, KEY_SLOTS, counts[KEY_SLOTS_MASK], key)
+    if key <= counts[KEYS_BESIDE]:
+        _insert(t, KEY_SLOTS_BESIDE, _mask_beside(t), key)
     _count_use(t, kind, owner, 1)
     counts[KEYS_LIVE] += 1
     return key
@@ -226,10 +249,38 @@ def frequency(t: Any, key: int) -> float:
 
 @kernel
 def _forget(t: Any, key: int) -> None:
-    counts, keys, slots = integers(t, COUNTS), integers(t, KEYS), integers(t, KEY_SLOTS)
-    mask = counts[KEY_SLOTS_MASK]
+    counts, keys = integers(t, COUNTS), integers(t, KEYS)
     at = key * RECORD
-    slot = keys[at + HASH] & mask
+    _take_out(t, KEY_SLOTS, counts[KEY_SLOTS_MASK], key)
+    if key <= counts[KEYS_BESIDE]:
+        _take_out(t, KEY_SLOTS_BESIDE, _mask_beside(t), key)
+    kind, owner = keys[at + KIND] & 255, keys[at + KIND] >> 8
+    _count_use(t, kind, owner, -1)
+    if _has_attribute(keys[at + KIND]):
+        release_attribute(t, owner)
+    keys[at + HASH] = counts[KEYS_FREE]
+    keys[at + REFERENCES] = -1
+    counts[KEYS_FREE] = key
+    counts[KEYS_LIVE] -= 1
+
+
+# Tables of slots
+
+
+@small_kernel
+def _insert(t: Any, table: int, mask: int, key: int) -> None:
+    slots = integers(t, table)
+    hash = integers(t, KEYS)[key * RECORD + HASH]
+    slot = hash & mask
+    while slots[slot] != 0:
+        slot = (slot + 1) & mask
+    slots[slot] = (hash & ~ID_MASK) | key
+
+
+@kernel
+def _take_out(t: Any, table: int, mask: int, key: int) -> None:
+    keys, slots = integers(t, KEYS), integers(t, table)
+    slot = keys[key * RECORD + HASH] & mask
     while slots[slot] & ID_MASK != key:
         slot = (slot + 1) & mask
     # What follows moves up, so that no search stops too early.
@@ -244,34 +295,41 @@ def _forget(t: Any, key: int) -> None:
             slots[hole] = entry
             hole = slot
     slots[hole] = 0
-    kind, owner = keys[at + KIND] & 255, keys[at + KIND] >> 8
-    _count_use(t, kind, owner, -1)
-    if _has_attribute(keys[at + KIND]):
-        release_attribute(t, owner)
-    keys[at + HASH] = counts[KEYS_FREE]
-    keys[at + REFERENCES] = -1
-    counts[KEYS_FREE] = key
-    counts[KEYS_LIVE] -= 1
 
 
 @small_kernel
-def _insert(t: Any, key: int) -> None:
-    slots = integers(t, KEY_SLOTS)
-    mask = integers(t, COUNTS)[KEY_SLOTS_MASK]
-    hash = integers(t, KEYS)[key * RECORD + HASH]
-    slot = hash & mask
-    while slots[slot] != 0:
-        slot = (slot + 1) & mask
-    slots[slot] = (hash & ~ID_MASK) | key
+def _mask_beside(t: Any) -> int:
+    return 2 * integers(t, COUNTS)[KEY_SLOTS_MASK] + 1
+
+
+@kernel
+def _prepare(t: Any) -> bool:
+    """Goes on with the next table; whether there was anything left to do."""
+    counts, keys = integers(t, COUNTS), integers(t, KEYS)
+    mask = _mask_beside(t)
+    first = counts[KEY_SLOTS_CLEARED]
+    if first <= mask:
+        slots = integers(t, KEY_SLOTS_BESIDE)
+        for slot in range(first, first + _CLEARED_AT_ONCE):  # the number of slots is a multiple of it
+            slots[slot] = 0
+        counts[KEY_SLOTS_CLEARED] = first + _CLEARED_AT_ONCE
+        return True
+    first = counts[KEYS_BESIDE]
+    last = min(first + _COPIED_AT_ONCE, counts[KEYS_USED])
+    for key in range(first + 1, last + 1):
+        if keys[key * RECORD + REFERENCES] >= 0:
+            _insert(t, KEY_SLOTS_BESIDE, mask, key)
+    counts[KEYS_BESIDE] = last
+    return last > first
 
 
 @kernel
 def _grow(t: Any) -> None:
-    counts, slots, keys = integers(t, COUNTS), integers(t, KEY_SLOTS), integers(t, KEYS)
-    mask = 2 * counts[KEY_SLOTS_MASK] + 1
-    counts[KEY_SLOTS_MASK] = mask
-    for slot in range(mask + 1):
-        slots[slot] = 0
-    for key in range(1, counts[KEYS_USED] + 1):
-        if keys[key * RECORD + REFERENCES] >= 0:
-            _insert(t, key)
+    """Whoever holds the address of the table must ask for it again."""
+    counts = integers(t, COUNTS)
+    while _prepare(t):
+        pass
+    t[KEY_SLOTS], t[KEY_SLOTS_BESIDE] = t[KEY_SLOTS_BESIDE], t[KEY_SLOTS]
+    counts[KEY_SLOTS_MASK] = _mask_beside(t)
+    counts[KEY_SLOTS_CLEARED] = 0
+    counts[KEYS_BESIDE] = 0

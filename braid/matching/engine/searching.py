@@ -11,7 +11,7 @@ from numba import int64, uint64
 from braid.matching.engine import attributes as attribute
 from braid.matching.engine import keys as key
 from braid.matching.engine import ranges
-from braid.matching.engine.counts import CANDIDATES, EVENTS_SEEN, HOT, HOT_FIRST, HOT_MAX, IDS, KEY_SLOTS_MASK, STAMP
+from braid.matching.engine.counts import CANDIDATES, EVENTS_SEEN, HOT, HOT_FIRST, HOT_MAX, KEY_SLOTS_MASK, STAMP
 from braid.matching.engine.kernel import entry, kernel, prefetch, small_kernel, trailing_zeros
 from braid.matching.engine.memory import (
     ATTRIBUTES,
@@ -21,7 +21,6 @@ from braid.matching.engine.memory import (
     FACTS,
     KEY_SLOTS,
     KEYS,
-    MATCHED,
     NUMBERS,
     SCRATCH,
     WORDS,
@@ -50,7 +49,7 @@ HOT_FROM = 1 << 14  # programs verified in vain under one anchor before better p
 _MATCHED_AT_ONCE = 1 << 22
 _AHEAD = 8  # programs that are fetched while others are verified
 _EVENTS_AHEAD = 4  # publications whose programs are looked at to fetch what they lead to
-_FETCHED_MAX = 4096  # ids that the nearer caches have room for
+_FACTS_AHEAD = 16  # facts whose slots are fetched while those of others are looked at
 
 
 @entry
@@ -60,7 +59,10 @@ def resolve(t: Any, count: int) -> None:
     slots, keys = integers(t, KEY_SLOTS), integers(t, KEYS)
     mask = uint64(integers(t, COUNTS)[KEY_SLOTS_MASK])
     # First only what the slots say, so that the records of the keys can be fetched.
-    for fact in range(events[(count - 1) * EVENT + FACTS_END]):
+    total = events[(count - 1) * EVENT + FACTS_END]
+    for fact in range(total):
+        if fact + _FACTS_AHEAD < total:
+            prefetch(t[KEY_SLOTS] + 8 * int64(uint64(facts[2 * (fact + _FACTS_AHEAD)]) & mask))
         first = uint64(facts[2 * fact])
         slot = first & mask
         found = int64(0)
@@ -127,9 +129,7 @@ def search(t: Any, first: int, count: int, extra_ends: Any, extra_keys: Any, now
         events[at + MATCHED_END] = matched
         events[at + PENDING_END] = pending
         if matched + pending > _MATCHED_AT_ONCE:
-            _fetch_ids(t, matched)
             return event + 1
-    _fetch_ids(t, matched)
     return count
 
 
@@ -145,22 +145,6 @@ def _fetch_members(t: Any, event: int) -> None:
             if members < 0:
                 prefetch(t[WORDS] - 8 * members)
                 prefetch(t[WORDS] - 8 * members + 64)
-
-
-@kernel
-def _fetch_ids(t: Any, matched: int) -> None:
-    """Python takes the ids next; among a million of them, most would be waited for."""
-    found, ids = integers(t, MATCHED), integers_at(integers(t, COUNTS)[IDS])
-    for i in range(min(matched, _FETCHED_MAX)):
-        prefetch(ids[found[i]])
-
-
-@entry
-def fetch_ids(t: Any, numbers: Any, first: int, last: int) -> None:
-    """The same for the part of these numbers that Python takes next."""
-    ids = integers_at(integers(t, COUNTS)[IDS])
-    for i in range(first, last):
-        prefetch(ids[numbers[i]])
 
 
 @small_kernel

@@ -13,7 +13,7 @@ from braid.content import DECODE_ERRORS
 from braid.problems import Problem
 from braid.scaling import Ask
 from braid.scaling_checks import SLICES_MAX, check_layer
-from braid.topology import CONFIGURED_LAYERS, LAYERS, Layer
+from braid.topology import CONFIGURED_LAYERS, LAYERS, ROUTINGS, Layer
 from services.connpoint.door import Door
 from services.connpoint.http import openapi
 from services.connpoint.http.bodies import BodyReader
@@ -26,12 +26,16 @@ Number = Annotated[int, msgspec.Meta(description=f"1 to {SLICES_MAX}")]
 
 
 class ScaleRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """`layer` and `to` for one layer, `layers` for several, `replace` for slices that others take the place of."""
+    """`layer` and `to` for one layer, `layers` for several, `replace` for slices that others take the place of.
+
+    `routing` says which matchers a publication visits from then on: all of them, or those of the anchors it carries.
+    """
 
     layer: str | None = None
     to: Number | None = None
     layers: dict[str, Number] = {}
     replace: list[str] = []
+    routing: Annotated[str | None, msgspec.Meta(extra_json_schema={"enum": [*ROUTINGS, None]})] = None
 
 
 _decode = msgspec.json.Decoder(ScaleRequest).decode
@@ -57,7 +61,8 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
     )
     async def scale(request: Request) -> Response:
         """One layer: `{"layer": "matcher", "to": 3}`. Several at once: `{"layers": {"matcher": 3, "exitpoint": 2}}`.
-        Others in the place of some: `{"replace": ["matcher-2"]}`. All in one request is one scaling.
+        Others in the place of some: `{"replace": ["matcher-2"]}`. The same ones with another map of subscriptions:
+        `{"routing": "anchored"}`. All in one request is one scaling.
 
         There is one scaling at a time: during another one the answer is 409, with its id in `scaling`. Asking for
         what is there already is done at once. Nothing is lost, repeated or reordered by a scaling.
@@ -116,6 +121,8 @@ def _read(text: str) -> ScaleRequest:
         raise problems.invalid("$.layer", "of which layer?", expected=list(CONFIGURED_LAYERS))
     for layer in asked.layers:
         check_layer(f"$.layers.{layer}", layer)
+    if asked.routing is not None and asked.routing not in ROUTINGS:
+        raise problems.invalid("$.routing", f"there is no routing '{asked.routing[:100]}'", expected=list(ROUTINGS))
     return asked
 
 
@@ -134,7 +141,8 @@ def _ask_of(asked: ScaleRequest) -> Ask:
     for layer in LAYERS:
         if layer == asked.layer and asked.to is not None:
             layers[layer] = asked.to
-    return Ask(layers, tuple(asked.replace))
+    routing = next((known for known in ROUTINGS if known == asked.routing), None)
+    return Ask(layers, tuple(asked.replace), routing)
 
 
 def _blame(problem: Problem, asked: ScaleRequest) -> Problem:

@@ -1,4 +1,4 @@
-"""Scalings under the simulator: many seeds hold all guarantees, and the checkers notice every rule that is broken."""
+"""The checkers notice every rule of a scaling that is broken on purpose."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,96 +10,23 @@ from braid.machine import Machine
 from braid.messages import ChangeMatcher
 from services.accesspoint import scaling as accesspoint_scaling
 from services.accesspoint.scaling import AccessPointScaling, Buffers
+from services.matcher.announcing import Announcing
+from services.matcher.calls import LatestCalls
+from services.matcher.handing_over import HandingOver
 from services.matcher.holdings import Holdings
-from services.matcher.scaling import AllStarted, MatcherScaling, State
+from services.matcher.scaling import MatcherScaling
+from services.matcher.scaling_states import AllStarted, State
 from services.matcher.shares import Shares
-from tests.simulation.scaling import (
-    CrashingScalingSimulation,
-    DeafScalingSimulation,
-    LateScalingSimulation,
-    LingeringScalingSimulation,
-    RoughScalingSimulation,
-    ScalingSimulation,
+from services.matcher.transfer import Transfer
+from tests.simulation.harder import (
+    AnchorsAreSlowerThanTheCut,
+    CallsAreOvertaken,
+    LinksOfMatchersBreak,
+    MatchersCrashBehindTheCut,
+    NobodyHearsOfTwoScalings,
 )
-from tests.simulation.seeds import SEEDS_UNTIL_CAUGHT_MAX, name_of, parts, problems_of
-
-
-@pytest.mark.parametrize("seeds", parts(1, 50), ids=name_of)
-def test_all_guarantees_hold_while_scaling(seeds: range) -> None:
-    assert problems_of(ScalingSimulation, seeds) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(51, 500), ids=name_of)
-def test_all_guarantees_hold_for_many_more_while_scaling(seeds: range) -> None:
-    assert problems_of(ScalingSimulation, seeds) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 200), ids=name_of)
-def test_all_guarantees_hold_while_scaling_and_everybody_hears_of_it_late(seeds: range) -> None:
-    assert problems_of(LateScalingSimulation, seeds) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 200), ids=name_of)
-def test_all_guarantees_hold_while_slices_that_were_left_out_linger(seeds: range) -> None:
-    assert problems_of(LingeringScalingSimulation, seeds) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 200), ids=name_of)
-def test_all_guarantees_hold_while_somebody_hears_nothing_from_zookeeper(seeds: range) -> None:
-    assert problems_of(DeafScalingSimulation, seeds) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 300), ids=name_of)
-def test_all_guarantees_hold_while_scaling_and_links_break_all_the_time(seeds: range) -> None:
-    assert problems_of(RoughScalingSimulation, seeds) == []
-
-
-@pytest.mark.parametrize("seeds", parts(1, 50), ids=name_of)
-def test_all_guarantees_hold_whoever_crashes_in_whichever_phase(seeds: range) -> None:
-    assert problems_of(CrashingScalingSimulation, seeds) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(51, 1200), ids=name_of)
-def test_all_guarantees_hold_for_many_more_whoever_crashes_in_whichever_phase(seeds: range) -> None:
-    assert problems_of(CrashingScalingSimulation, seeds) == []
-
-
-def test_scalings_really_happen_and_really_move() -> None:
-    ended = []
-    for seed in range(1, 21):
-        simulation = ScalingSimulation(seed)
-        simulation.run()
-        ended += simulation.zookeeper.ended
-    assert {record.state for record in ended} == {"done"}
-    assert len(ended) > 20
-    assert sum(record.moved for record in ended) > 100
-
-
-def test_crashes_lead_back_and_forward() -> None:
-    """Before all state has arrived back, after it forward: both really happen."""
-    ended = []
-    for seed in range(1, 61):
-        simulation = CrashingScalingSimulation(seed)
-        simulation.run()
-        ended += simulation.zookeeper.ended
-    assert {record.state for record in ended} == {"done", "aborted"}
-    assert any("started again" in record.reason for record in ended)
-
-
-def test_a_scaling_sends_nothing_again() -> None:
-    """Without crashes the cut itself loses nothing, so the retry loop has nothing to do."""
-    again = 0
-    for seed in range(1, 31):
-        simulation = ScalingSimulation(seed)
-        simulation.run()
-        again += sum(connpoint.ingress.sent_again for connpoint in simulation.connpoints)
-    assert again == 0
+from tests.simulation.scaling import LateScalingSimulation, ScalingSimulation
+from tests.simulation.seeds import is_caught
 
 
 def change_matcher_first(patch: pytest.MonkeyPatch) -> None:
@@ -131,10 +58,26 @@ def snapshot_at_the_first_start_scale(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MatcherScaling, "_due", due)
 
 
+def changes_are_not_sent_behind_the_copy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Transfer, "on_changed", lambda *_: None)
+
+
+def what_ends_while_it_is_copied_stays(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Holdings, "remove_arrived", lambda *_: None)
+
+
+def chunks_are_taken_in_any_order(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HandingOver, "_is_next", lambda *_: True)
+
+
+def calls_are_not_handed_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LatestCalls, "learn", lambda *_: None)
+
+
 def ready_before_all_state_is_there(patch: pytest.MonkeyPatch) -> None:
     """Who sends waits for it and who receives does; one of them would be enough."""
-    patch.setattr(MatcherScaling, "_sources", lambda *_: set())
-    patch.setattr(MatcherScaling, "_all_sent", lambda *_: True)
+    patch.setattr(HandingOver, "_has_all", lambda *_: True)
+    patch.setattr(HandingOver, "_all_sent", lambda *_: True)
 
 
 def who_is_left_out_goes_on(patch: pytest.MonkeyPatch) -> None:
@@ -193,6 +136,24 @@ def nothing_foreign_is_thrown_out_after_a_start(patch: pytest.MonkeyPatch) -> No
     patch.setattr(Holdings, "throw_out_foreign", lambda *_: None)
 
 
+def acknowledged_before_access_points_know(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Announcing, "is_known", lambda *_: True)
+
+
+def ready_before_access_points_know(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Announcing, "is_told", True)
+
+
+def an_anchor_is_forgotten_with_its_first_subscription(patch: pytest.MonkeyPatch) -> None:
+    def take(self: Announcing, anchor: str) -> None:
+        if anchor in self._counts:
+            self._counts[anchor] = 1
+            original(self, anchor)
+
+    original = Announcing._take
+    patch.setattr(Announcing, "_take", take)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("take_away", "kind", "simulation"),
@@ -202,12 +163,19 @@ def nothing_foreign_is_thrown_out_after_a_start(patch: pytest.MonkeyPatch) -> No
         (no_keeping_back, "misplaced", ScalingSimulation),
         (no_keeping_back, "lost", ScalingSimulation),
         (snapshot_at_the_first_start_scale, "misplaced", LateScalingSimulation),
+        (changes_are_not_sent_behind_the_copy, "misplaced", LateScalingSimulation),
+        (what_ends_while_it_is_copied_stays, "misplaced", LateScalingSimulation),
+        (chunks_are_taken_in_any_order, "misplaced", LinksOfMatchersBreak),
+        (calls_are_not_handed_over, "misplaced", CallsAreOvertaken),
         (ready_before_all_state_is_there, "misplaced", LateScalingSimulation),
-        (who_is_left_out_goes_on, "misplaced", LingeringScalingSimulation),
+        (who_is_left_out_goes_on, "misplaced", NobodyHearsOfTwoScalings),
         (what_leaves_still_counts, "twice", ScalingSimulation),
         (what_arrived_counts_at_once, "twice", ScalingSimulation),
         (what_left_stays, "misplaced", ScalingSimulation),
-        (nothing_foreign_is_thrown_out_after_a_start, "misplaced", CrashingScalingSimulation),
+        (nothing_foreign_is_thrown_out_after_a_start, "misplaced", MatchersCrashBehindTheCut),
+        (acknowledged_before_access_points_know, "lost", AnchorsAreSlowerThanTheCut),
+        (ready_before_access_points_know, "lost", AnchorsAreSlowerThanTheCut),
+        (an_anchor_is_forgotten_with_its_first_subscription, "lost", ScalingSimulation),
     ],
 )
 def test_the_checkers_bite(
@@ -217,11 +185,7 @@ def test_the_checkers_bite(
     simulation: type[ScalingSimulation],
 ) -> None:
     take_away(monkeypatch)
-    assert any(
-        problem.startswith(f"{kind}:")
-        for seed in range(1, SEEDS_UNTIL_CAUGHT_MAX + 1)
-        for problem in simulation(seed).run()
-    )
+    assert is_caught(simulation, kind)
 
 
 @pytest.mark.slow

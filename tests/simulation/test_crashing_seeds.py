@@ -1,0 +1,29 @@
+"""Scalings under the simulator while somebody crashes or loses its session, in whichever phase."""
+
+import pytest
+
+from tests.simulation.scaling import CrashingScalingSimulation
+from tests.simulation.seeds import name_of, parts, problems_of
+
+
+@pytest.mark.parametrize("seeds", parts(1, 20), ids=name_of)
+def test_all_guarantees_hold(seeds: range) -> None:
+    assert problems_of(CrashingScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(21, 700), ids=name_of)
+def test_all_guarantees_hold_for_many_more(seeds: range) -> None:
+    assert problems_of(CrashingScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+def test_crashes_lead_back_and_forward() -> None:
+    """Before all state has arrived back, after it forward: both really happen."""
+    ended = []
+    for seed in range(1, 61):
+        simulation = CrashingScalingSimulation(seed)
+        simulation.run()
+        ended += simulation.zookeeper.ended
+    assert {record.state for record in ended} == {"done", "aborted"}
+    assert any("started again" in record.reason for record in ended)

@@ -1,0 +1,84 @@
+"""Scalings under the simulator: many seeds hold all guarantees, whoever hears of them late, and whatever breaks."""
+
+import pytest
+
+from tests.simulation.harder import CallsAreOvertaken
+from tests.simulation.scaling import (
+    DeafScalingSimulation,
+    LateScalingSimulation,
+    LingeringScalingSimulation,
+    RoughScalingSimulation,
+    ScalingSimulation,
+    StallingScalingSimulation,
+)
+from tests.simulation.seeds import name_of, parts, problems_of
+
+
+@pytest.mark.parametrize("seeds", parts(1, 20), ids=name_of)
+def test_all_guarantees_hold(seeds: range) -> None:
+    assert problems_of(ScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(21, 300), ids=name_of)
+def test_all_guarantees_hold_for_many_more(seeds: range) -> None:
+    assert problems_of(ScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 65), ids=name_of)
+def test_all_guarantees_hold_while_everybody_hears_of_it_late(seeds: range) -> None:
+    assert problems_of(LateScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 65), ids=name_of)
+def test_all_guarantees_hold_while_slices_that_were_left_out_linger(seeds: range) -> None:
+    assert problems_of(LingeringScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 65), ids=name_of)
+def test_all_guarantees_hold_while_somebody_hears_nothing_from_zookeeper(seeds: range) -> None:
+    assert problems_of(DeafScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 150), ids=name_of)
+def test_all_guarantees_hold_while_links_break_all_the_time(seeds: range) -> None:
+    assert problems_of(RoughScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 65), ids=name_of)
+def test_all_guarantees_hold_while_some_messages_take_very_long(seeds: range) -> None:
+    assert problems_of(StallingScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 40), ids=name_of)
+def test_all_guarantees_hold_while_calls_are_overtaken(seeds: range) -> None:
+    assert problems_of(CallsAreOvertaken, seeds) == []
+
+
+@pytest.mark.slow
+def test_scalings_really_happen_and_really_move() -> None:
+    ended = []
+    for seed in range(1, 21):
+        simulation = ScalingSimulation(seed)
+        simulation.run()
+        ended += simulation.zookeeper.ended
+    assert {record.state for record in ended} == {"done"}
+    assert len(ended) > 20
+    assert sum(record.moved for record in ended) > 100
+
+
+@pytest.mark.slow
+def test_a_scaling_sends_nothing_again() -> None:
+    """Without crashes the cut itself loses nothing, so the retry loop has nothing to do."""
+    again = 0
+    for seed in range(1, 31):
+        simulation = ScalingSimulation(seed)
+        simulation.run()
+        again += sum(connpoint.ingress.sent_again for connpoint in simulation.connpoints)
+    assert again == 0
