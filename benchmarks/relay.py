@@ -55,7 +55,7 @@ def _encode(kind: Kind, messages: list[Any]) -> bytes:
 
 def _messages(kind: Kind, first: int, content: bytes) -> list[Any]:
     if kind == "batches":
-        return [Publications(1, "connpoint-1.0", first, first - 1, 0, 7, [content] * _BATCH)]
+        return [Publications(1, "connpoint-1.0", first, first - 1, 0, 7, 0.0, [content] * _BATCH)]
     return [Single(1, "connpoint-1.0", first + n, first + n - 1, 0, 7, content) for n in range(_BATCH)]
 
 

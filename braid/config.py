@@ -127,11 +127,33 @@ class Delivery(Section):
     )
     linger_s: float = Field(60.0, ge=0, description="how long a subscriber may be away before its outbox is let go")
     frame_notifications_max: int = Field(1_000, ge=1, description="notifications in one WebSocket frame")
+    past_notifications_max: int = Field(
+        10_000, ge=1, description="of the past that one subscription is given, the newest"
+    )
 
 
 class Matching(Section):
     fsync: Literal["always", "interval", "never"] = "interval"
     fsync_interval_s: float = Field(1.0, gt=0)
+
+
+class Storage(Section):
+    """Publications that matchers keep, and the disk under them and the subscriptions."""
+
+    keep_publications: bool = Field(True, description="without it nobody is given the past")
+    retention_s: float = Field(
+        3600.0, gt=0, le=7 * 86400, description="how long a publication is kept that does not say when it expires"
+    )
+    retention_s_max: float = Field(7 * 86400.0, gt=0, description="how long one is kept that does, at the most")
+    remember_s: float = Field(
+        3600.0, ge=0, description="how long after its end a distinct subscription is known to have been given things"
+    )
+    window_s: int = Field(10, ge=1, description="what expires within so many seconds of one another goes together")
+    disk_bytes_max: int = Field(
+        10 * 1024 * MIB,
+        ge=16 * MIB,
+        description="of one matcher: from nine tenths on, the publications that expire first are given up",
+    )
 
 
 class ExitPoint(Section):
@@ -161,6 +183,7 @@ class Settings(Section):
     ingress: Ingress = Ingress()
     delivery: Delivery = Delivery()
     matching: Matching = Matching()
+    storage: Storage = Storage()
     exitpoint: ExitPoint = ExitPoint()
     logs: Logs = Logs()
 

@@ -28,6 +28,11 @@ def parse_instant(value: str | int | float, now: float) -> float:
     return _checked(value)
 
 
+def instant_of_text(text: str) -> str | float:
+    """For where there are only strings, a command line or the address of a page: plain digits are Unix seconds."""
+    return float(text) if text.replace(".", "", 1).isdecimal() else text
+
+
 def format_instant(unix_s: float) -> str:
     text = datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

@@ -20,6 +20,8 @@ Each message is produced in one place and handled in one place:
 | Explain             | connpoint → accesspoint → matcher | `on_explain`              |
 | Explained           | matcher → accesspoint → connpoint | `on_explained`            |
 | ConfirmedElsewhere  | connpoint → exitpoint             | `on_confirmed_elsewhere`  |
+| FindPublications    | connpoint → accesspoint → matcher | `on_find_publications`    |
+| PublicationsFound   | matcher → accesspoint → connpoint | `on_publications_found`   |
 
 While publications are routed by anchors:
 
@@ -35,6 +37,8 @@ A scaling has messages of its own, see `docs/repartitioning.md`:
 | StartScale               | accesspoint → matcher             | `on_start_scale`                  |
 | AddMatcherState          | matcher → matcher                 | `on_add_matcher_state`            |
 | MatcherStateStored       | matcher → matcher                 | `on_matcher_state_stored`         |
+| HandOverPublications     | matcher → matcher                 | `on_hand_over_publications`       |
+| PublicationsHandedOver   | matcher → matcher                 | `on_publications_handed_over`     |
 | ChangeMatcherOnExitPoint | accesspoint → matcher → exitpoint | `on_change_matcher_on_exit_point` |
 | ExitPointScaling         | accesspoint → matcher             | `on_exit_point_scaling`           |
 | ChangeMatcher            | accesspoint → matcher             | `on_change_matcher`               |
@@ -68,8 +72,10 @@ class Publications(Message, tag=1):
     previous: int
     watermark: int
     publisher: int  # 64-bit hash of the publisher; one publisher's publications stay in order
+    published_s: float  # when they were accepted; the same when they are sent again
     contents: list[bytes]
     hops: list[Hop] | None = None  # a list when the batch is traced
+    attempt: int = 0  # grows when they are sent again
 
 
 class MatchRequest(Message, tag=2):
@@ -78,11 +84,13 @@ class MatchRequest(Message, tag=2):
     previous: int
     watermark: int
     publisher: int
+    published_s: float
     partials: int  # how many matchers were asked, so how many partials make the whole
     contents: list[bytes]
     hops: list[Hop] | None = None
     places: list[int] | None = None  # of these contents in the batch, when some of it goes elsewhere
     asked: list[str] | None = None  # which matchers, where not all are; sent again, a batch may visit others
+    attempt: int = 0
 
 
 class Partial(Message, tag=3):
@@ -96,6 +104,7 @@ class Partial(Message, tag=3):
     matched: list[tuple[str, list[Match]]]  # by connection point
     hops: list[Hop] | None = None
     asked: list[str] | None = None
+    attempt: int = 0
 
 
 class Notifications(Message, tag=4):
@@ -150,6 +159,7 @@ class FindSubscriptions(Message, tag=12):
     after: str = ""
     limit: int = 1000
     asked: int = 1  # how many matchers were asked; the access point writes it
+    ended: bool = False  # instead, those distinct ones of the subscriber that have ended and are remembered
 
 
 class SubscriptionStored(Message, tag=13):
@@ -209,6 +219,53 @@ class ConfirmedElsewhere(Message, tag=19):
     sequences: list[int]
 
 
+class FindPublications(Message, tag=29):
+    """Which of the publications that matchers keep does this subscription match?
+
+    It goes through every access point to every matcher, and a matcher looks when it has come through all of them: what
+    any of them had sent before is kept then.
+    """
+
+    ref: int
+    connpoint: str
+    record: SubscriptionRecord
+    from_s: float  # published from here on, included
+    until_s: float  # to here, excluded
+    limit: int  # the newest so many in each answer
+    without: list[SubscriptionRecord] = []  # what one of these matched in its time is left out
+    accesspoints: list[str] = []  # all that must have brought it; the access point writes it
+    asked: int = 1
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A publication that a matcher keeps, known by its place in its batch."""
+
+    published_s: float
+    origin: str
+    sequence: int
+    place: int
+    content: bytes
+    previous: int = 0  # of its batch
+    is_confirmed: bool = False  # its batch is known to be confirmed: it will not be sent again
+
+
+class UnderWay(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The batches of one origin that a matcher keeps something of, and does not know to be confirmed."""
+
+    watermark: int  # up to here they are
+    previous: dict[int, int]  # by sequence
+
+
+class PublicationsFound(Message, tag=30):
+    ref: int
+    connpoint: str
+    matcher: str
+    found: list[Kept]  # the newest first
+    under_way: dict[str, UnderWay]  # by origin
+    reached_s: float | None  # everything published later than that was looked at; nothing: everything at all
+    asked: int = 1
+
+
 class StartScale(Message, tag=20):
     """Behind this, no subscription of the old epoch comes from this access point. `epoch` is the new one."""
 
@@ -234,6 +291,31 @@ class MatcherStateStored(Message, tag=22):
     """The chunk is on disk: the sender may send another one."""
 
     chunk: int
+
+
+class KeptBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one matcher keeps of a batch of publications."""
+
+    origin: str
+    sequence: int
+    previous: int
+    published_s: float
+    places: list[int]  # in the batch
+    contents: list[bytes]
+
+
+class HandOverPublications(Message, tag=31):
+    """What a matcher that leaves has kept so far. `epoch` is the new one."""
+
+    number: int  # counted from 1 for each receiver
+    batches: list[KeptBatch]
+    ended: list[SubscriptionRecord] = []  # distinct ones that have ended and are remembered
+
+
+class PublicationsHandedOver(Message, tag=32):
+    """They are on disk: the sender may send more."""
+
+    number: int
 
 
 class ChangeMatcherOnExitPoint(Message, tag=23):
@@ -288,9 +370,13 @@ AnyMessage = (
     | Explain
     | Explained
     | ConfirmedElsewhere
+    | FindPublications
+    | PublicationsFound
     | StartScale
     | AddMatcherState
     | MatcherStateStored
+    | HandOverPublications
+    | PublicationsHandedOver
     | ChangeMatcherOnExitPoint
     | ExitPointScaling
     | ChangeMatcher

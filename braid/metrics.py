@@ -64,6 +64,23 @@ INDEX_KEYS = Gauge("braid_index_keys", "Different keys that subscriptions speak 
 INDEX_POOL_BYTES = Gauge("braid_index_pool_bytes", "Bytes of programs, lists and bitmaps in the index")
 INDEX_CANDIDATES = Gauge("braid_index_candidates", "Programs verified under anchors that hold several, since start")
 TOPICS_REMEMBERED = Gauge("braid_topics_remembered", "Topics whose latest publication is kept for `prev`")
+SUBSCRIPTIONS_EXPIRED = Gauge(
+    "braid_subscriptions_expired", "Subscriptions whose space a matcher reclaimed after their end, since start"
+)
+STORAGE_BYTES = Gauge("braid_storage_bytes", "Disk that a matcher's subscriptions and kept publications use")
+STORAGE_ENTRIES = Gauge(
+    "braid_storage_entries", "Entries in the lists of a matcher on disk; expired ones until they go"
+)
+STORAGE_WINDOWS_DROPPED = Gauge("braid_storage_windows_dropped", "Windows of expired records dropped, since start")
+STORAGE_DAMAGES = Gauge("braid_storage_damages", "Damaged databases found and repaired, since start")
+RECOVERY_SECONDS = Gauge(
+    "braid_recovery_seconds", "How long a matcher took to find its subscriptions again at its start"
+)
+PUBLICATIONS_GIVEN_UP = Gauge(
+    "braid_publications_given_up",
+    "Publications given up for room before they expired (evicted), or not kept at all (no room), since start",
+    ["why"],
+)
 GATHERS = Gauge("braid_gathers", "Batches being gathered or awaiting receipt")
 GATHERS_DROPPED = Gauge("braid_gathers_dropped", "Batches let go at a bound of the exit point since start")
 UNDELIVERABLE = Gauge("braid_undeliverable", "Notifications for connection points that are gone, since start")

@@ -62,6 +62,10 @@ class Selector(ABC):
         """By publisher for publications, by id for subscriptions: each keeps its order through one access point."""
         return self.accesspoints[key % len(self.accesspoints)]
 
+    def keeper_of(self, key: int) -> str:
+        """The matcher that keeps a publication; see `braid.keeping`."""
+        return self._ring.owner(key)
+
     def exitpoint_of(self, publisher: int) -> str:
         return self.exitpoints[publisher % len(self.exitpoints)]
 

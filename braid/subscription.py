@@ -1,5 +1,6 @@
 """A subscription: as a client writes it, and as it is stored. What it means is defined in `docs/subscriptions.md`."""
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -62,6 +63,7 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True):
     topic_scope: str = "both"  # "self", "below" or "both"
     zone: dict[str, Any] | None = None  # canonical zone, see `braid.zones`
     anchor: str = ""  # which part it is placed and routed by, see `braid.anchors`; empty: still to be chosen
+    distinct: bool = False  # what its subscriber was given already is not given again
 
     def public(self) -> dict[str, Any]:
         """As clients see it."""
@@ -80,6 +82,8 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True):
             shown["from"] = format_instant(self.from_s)
         if self.until_s is not None:
             shown["until"] = format_instant(self.until_s)
+        if self.distinct:
+            shown["distinct"] = True
         if self.temporary:
             shown["temporary"] = True
         shown["created"] = format_instant(self.created_s)
@@ -94,8 +98,6 @@ def check_subscription(
     given: Subscription, limits: Limits, now: float, *, id: str, subscriber: str, home: str, temporary: bool
 ) -> SubscriptionRecord:
     """The record of a subscription, or the `Problem` that names the first wrong field."""
-    if given.distinct:
-        raise problems.unsupported("$.distinct", "'distinct' is not available yet")
     if len(subscriber) > limits.name_length_max:
         raise problems.limit_exceeded("limits.name_length_max", limits.name_length_max, len(subscriber), "$.subscriber")
     topic, topic_scope = _canonical_topic(given.topic, given.topic_scope, limits)
@@ -105,15 +107,33 @@ def check_subscription(
         home=home,
         filter=canonical_filter(given.filter, limits),
         created_s=now,
-        from_s=_beginning(given.from_, now),
+        from_s=_instant(given.from_, now, "$.from"),
         until_s=_instant(given.until, now, "$.until"),
         temporary=temporary,
         words=_checked_words(given.words, limits),
         topic=topic,
         topic_scope=topic_scope,
         zone=None if given.zone is None else canonical_zone(given.zone),
+        distinct=given.distinct,
     )
     return _check_window(record, now)
+
+
+def check_question(given: Subscription, limits: Limits, now: float) -> tuple[SubscriptionRecord, float, float]:
+    """What is looked for among kept publications: a record without a window, and when they were published."""
+    record = check_subscription(
+        msgspec.structs.replace(given, from_=None, until=None),
+        limits,
+        now,
+        id="",
+        subscriber="",
+        home="",
+        temporary=False,
+    )
+    from_s, until_s = _instant(given.from_, now, "$.from"), _instant(given.until, now, "$.until")
+    if from_s is not None and until_s is not None and until_s <= from_s:
+        raise problems.invalid("$.until", "the window ends before it begins")
+    return record, -math.inf if from_s is None else from_s, math.inf if until_s is None else until_s
 
 
 def apply_patch(record: SubscriptionRecord, patch: SubscriptionPatch, limits: Limits, now: float) -> SubscriptionRecord:
@@ -210,10 +230,10 @@ def _instant(value: str | int | float | None, now: float, field: str) -> float |
 
 
 def _beginning(value: str | int | float | None, now: float) -> float | None:
-    """Only where a client asks for the past: the beginning of an older subscription passes by itself."""
+    """Of a subscription that is there already: the past is given when one is made."""
     from_s = _instant(value, now, "$.from")
     if from_s is not None and from_s < now - 1:
-        raise problems.unsupported("$.from", "publications of the past are not kept yet; leave out 'from'")
+        raise problems.invalid("$.from", "the past is given to new subscriptions only; make another one")
     return from_s
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
+from benchmarks.storage.recovery import measure_recovery
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.keys import list_id
 from services.matcher.storage.records import Cursor, Filed, Kind, StoredPublication, StoredSubscription
@@ -51,6 +52,11 @@ def measure_upkeep(tell: Tell) -> Upkeep:
     tell(f"a base of {SUBSCRIPTIONS:,} subscriptions")
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as scratch:
         _base(Path(scratch), measured)
+    tell("the store of a matcher")
+    measured.rates += [
+        Rate(what, count / seconds, count / cpu_seconds)
+        for what, count, seconds, cpu_seconds in measure_recovery().rates
+    ]
     return measured
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from braid.cli import config, down, explain, pub, scale, status, sub, trace, up
+from braid.cli import config, down, explain, history, pub, scale, status, sub, trace, up
 from braid.cli.running import DEFAULT_URL, examples
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ app.command("scale", epilog=scale.EXAMPLES)(scale.scale)
 app.command("replace", epilog=scale.REPLACE_EXAMPLES)(scale.replace)
 app.command("sub", epilog=sub.EXAMPLES)(sub.sub)
 app.command("pub", epilog=pub.EXAMPLES)(pub.pub)
+app.command("history", epilog=history.EXAMPLES)(history.history)
 app.command("trace", epilog=trace.EXAMPLES)(trace.trace)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("config", epilog=config.EXAMPLES)(config.config)

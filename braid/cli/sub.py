@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from braid.cli import wanted
 from braid.cli.running import examples, new_client, run, stderr_console
-from braid.cli.zones import one_zone, read_box, read_circle, read_zone
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from braid.client import Notification, State, Stream
+    from braid.client import Notification, Past, State, Stream
 
 Scope = Literal["self", "below", "both"]
 
@@ -23,12 +23,14 @@ EXAMPLES = examples(
     "braid sub \"value > 40 and city in ('Madrid', 'Getafe')\"",
     "braid sub --count 10 --json | jq .publication.attributes",
     "braid sub \"pollutant = 'NO2'\" --until +10m --subscriber dashboard-7",
+    'braid sub "value > 40" --from -10m',
+    'braid sub "value > 40" --from -1h --distinct --subscriber dashboard-7',
     "braid sub --word flood --word warning --topic rivers/+/madrid",
     "braid sub --topic sports/soccer --topic-scope below",
     'braid sub "value > 40" --circle 40.4168,-3.7038,5000',
     "braid sub --zone @district.json",
 )
-_COLOURS = {bool: "magenta", int: "cyan", float: "cyan", str: "green"}
+_OLD_NS = 60_000_000_000  # nothing is under way for so long, so it is of the past
 _NEWS = {
     "gap": ("yellow", "some notifications are missing"),
     "resubscribing": ("yellow", "subscribing again"),
@@ -40,37 +42,25 @@ def sub(
     context: typer.Context,
     filter: Annotated[str, typer.Argument(help="What to subscribe to; everything when nothing is given.")] = "",
     *,
-    word: Annotated[
-        list[str] | None,
-        typer.Option(metavar="WORD", help="It occurs in the text, in any form; may be given several times."),
-    ] = None,
-    topic: Annotated[str | None, typer.Option(help="A topic; + stands for one level, a last # for any number.")] = None,
-    topic_scope: Annotated[
-        Scope | None,
-        typer.Option(
-            help="Only that topic, or also below it, or also above it; without it both, and self with + or #."
-        ),
-    ] = None,
-    circle: Annotated[
-        dict[str, Any] | None,
-        typer.Option(parser=read_circle, metavar="LAT,LON,RADIUS_M", help="What happens within a circle."),
-    ] = None,
-    box: Annotated[
-        dict[str, Any] | None,
-        typer.Option(parser=read_box, metavar="SOUTH,WEST,NORTH,EAST", help="What happens within a box, in degrees."),
-    ] = None,
-    zone: Annotated[
-        dict[str, Any] | None,
-        typer.Option(
-            parser=read_zone, metavar="JSON", help="What happens within any zone, such as a GeoJSON Polygon; or @file."
-        ),
-    ] = None,
+    word: Annotated[list[str] | None, wanted.WORD] = None,
+    topic: Annotated[str | None, wanted.TOPIC] = None,
+    topic_scope: Annotated[Scope | None, wanted.TOPIC_SCOPE] = None,
+    circle: Annotated[dict[str, Any] | None, wanted.CIRCLE] = None,
+    box: Annotated[dict[str, Any] | None, wanted.BOX] = None,
+    zone: Annotated[dict[str, Any] | None, wanted.ZONE] = None,
     begin: Annotated[
-        str | None, typer.Option("--from", help="When to begin: +10s, or 2026-05-01T12:00:00Z, or Unix seconds.")
+        str | None,
+        typer.Option(
+            "--from",
+            help="When to begin: -10m, +10s, or 2026-05-01T12:00:00Z, or Unix seconds; the past comes first.",
+        ),
     ] = None,
     until: Annotated[
         str | None, typer.Option(help="When to end: +10m, or 2026-05-01T12:00:00Z, or Unix seconds.")
     ] = None,
+    distinct: Annotated[
+        bool, typer.Option("--distinct", help="Not what this subscriber was given before, through any subscription.")
+    ] = False,
     subscriber: Annotated[
         str | None, typer.Option(help="The name to subscribe under; one is made up when it is left out.")
     ] = None,
@@ -81,19 +71,10 @@ def sub(
 
     The filter and the options that say what to get are joined by 'and'.
     """
-    if topic == "":
-        raise typer.BadParameter("--topic needs a topic such as rivers/manzanares; leave it out for all publications")
-    if topic_scope is not None and topic is None:
-        raise typer.BadParameter("--topic-scope needs the --topic that it is the scope of")
-    parts = {
-        "filter": filter,
-        "words": word or (),
-        "topic": topic or "",
-        "topic_scope": topic_scope or "",
-        "zone": one_zone(circle=circle, box=box, zone=zone),
-        "from_": _instant(begin),
-        "until": _instant(until),
-    }
+    parts = wanted.parts_of(
+        words=word, topic=topic, topic_scope=topic_scope, circle=circle, box=box, zone=zone, begin=begin, until=until
+    )
+    parts |= {"filter": filter, "distinct": distinct}
     run(_sub(context.obj, parts, subscriber=subscriber, count=count, as_json=json))
 
 
@@ -108,6 +89,8 @@ async def _sub(
             client.subscribe(**parts) as stream,
         ):
             errors.print("[dim]subscribed; Ctrl-C ends it[/]")
+            if stream.past is not None and not as_json:
+                errors.print(f"[dim]{_past(stream.past)}[/]")
             shown = await _show_all(stream, count, as_json)
     except asyncio.CancelledError:
         # Ctrl-C. The subscription has been taken back on the way here; there is nothing left to do.
@@ -136,26 +119,25 @@ async def _show_all(stream: "Stream", count: int | None, as_json: bool) -> int:
 
 
 def line_of(notification: "Notification", now_ns: int) -> "Text":
-    """Time of day, id, attributes by type, what else there is, and how long it took if the id tells."""
-    import msgspec
-    from rich.text import Text
-
+    """The publication as it comes now, and if the id tells how long it took, or how old it is."""
+    from braid.cli.lines import publication_line
+    from braid.cli.status import up_time
+    from braid.cli.trace import duration
     from braid.client.ids import time_of
 
-    publication = notification.publication
-    line = Text(datetime.fromtimestamp(now_ns / 1e9).strftime("%H:%M:%S.%f")[:-3], "dim")
-    line.append(f"  {publication.id}", "bold")
-    for name, value in publication.attributes.items():
-        shown = msgspec.json.encode(value).decode()
-        line.append(f"  {name}", "dim").append("=").append(shown, _COLOURS[type(value)])
-    for part in ("topic", "text", "object", "zone", "expires", "data"):
-        value = getattr(publication, part)
-        if value:
-            line.append(f"  {part}: ", "dim").append(msgspec.json.encode(value).decode())
+    publication, now = notification.publication, datetime.fromtimestamp(now_ns / 1e9)
+    line = publication_line(publication, now, now)
     made_ns = time_of(publication.id)
     if made_ns is not None and now_ns >= made_ns:
-        line.append(f"  {(now_ns - made_ns) / 1e6:.1f} ms", "yellow")
+        took_ns = now_ns - made_ns
+        shown = duration(took_ns) if took_ns < _OLD_NS else f"{up_time(took_ns / 1e9)} old"
+        line.append(f"  {shown}", "yellow")
     return line
+
+
+def _past(past: "Past") -> str:
+    more = "" if past.complete else "; there were more, and the oldest were left out"
+    return f"{past.publications} of the past{more}"
 
 
 def _tell(state: "State", console: "Console") -> None:
@@ -168,8 +150,3 @@ def _tell(state: "State", console: "Console") -> None:
     elif state.kind in _NEWS:
         colour, what = _NEWS[state.kind]
         console.print(Text.assemble((what, colour), f": {state.detail}"))
-
-
-def _instant(text: str | None) -> str | float | None:
-    """A command line has only strings; plain digits are Unix seconds."""
-    return float(text) if text and text.replace(".", "", 1).isdecimal() else text

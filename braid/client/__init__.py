@@ -2,7 +2,8 @@
 
 from braid.client.client import Client
 from braid.client.errors import BraidError, CallTimeout, ConnectionLost, Replaced
-from braid.client.frames import Notification, Publication
+from braid.client.frames import Notification, Past, Publication
+from braid.client.history import KeptPublication
 from braid.client.ids import time_of
 from braid.client.scaling import Scaling
 from braid.client.states import State
@@ -17,9 +18,11 @@ __all__ = [
     "ConnectionLost",
     "Explanation",
     "FilterStep",
+    "KeptPublication",
     "MatchExplanation",
     "Notification",
     "PartExplained",
+    "Past",
     "Publication",
     "Replaced",
     "Scaling",

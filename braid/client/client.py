@@ -1,21 +1,18 @@
 """The client: subscribe, publish, and look at the cluster."""
 
 import asyncio
-import secrets
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
-
-import msgspec
 
 from braid.client.connection import Connection
 from braid.client.conversation import Conversation
 from braid.client.errors import BraidError, CallTimeout, ConnectionLost
 from braid.client.explaining import explain
 from braid.client.frames import Publication
-from braid.client.ids import make_id
+from braid.client.history import KeptPublication, find_publications
+from braid.client.ids import with_id
 from braid.client.listing import alive_ids, list_subscriptions
 from braid.client.options import PUBLISHER_HEADER, Options, checked_publisher, checked_url
 from braid.client.rest import Rest
@@ -46,7 +43,9 @@ class Client:
       again under the same id. Any other `BraidError` means that nothing of that call was accepted.
     - Calls are sent in the order they were made, again after a reconnect, so publications stay in order.
     - After a reconnect a stream goes on where it stopped, as long as the cluster still holds what was missed. Otherwise
-      `on_state` is told of a `gap`. Subscriptions that the cluster no longer has are made again.
+      `on_state` is told of a `gap`. Subscriptions that the cluster no longer has are made again. They do not begin
+      again: they ask for what was kept since ten seconds before this client last heard of the cluster, and what a
+      stream had already is dropped by its id as above. `publications` finds what was kept besides.
     - A `subscriber` that is named keeps its subscriptions when the client dies without closing them, and if the answer
       to a `subscribe` was lost, one that no stream belongs to may be left: `subscriptions()` shows them. A client
       without a name makes one up, and leaves nothing behind. Only one connection of a subscriber is served at a time:
@@ -157,6 +156,11 @@ class Client:
     ) -> Stream:
         """The stream of what matches from now on; nothing at all matches everything.
 
+        With `from_` in the past, such as `"-10m"`, it begins with what matched since then and has not expired;
+        `Stream.past` says how many these are. They are asked for once: when the subscription has to be made again, it
+        goes on where the connection was lost. With `distinct`, what this subscriber was already given through another
+        or earlier subscription is not given again.
+
         `keep` leaves the subscription with the cluster when the stream is closed; the client needs a `subscriber` then.
         """
         if keep and self._temporary:
@@ -171,7 +175,8 @@ class Client:
             "until": until,
             "distinct": distinct,
         }
-        parts = {name: value for name, value in given.items() if value not in (None, "", [], False)}
+        # Zero is an instant, and in Python the same as False.
+        parts = {name: value for name, value in given.items() if value is not False and value not in (None, "", [])}
         return Stream(self._conversation, parts, keep=keep)
 
     def listen(self) -> Stream:
@@ -186,7 +191,7 @@ class Client:
     ) -> list[str]:
         """Publishes one or a list, all or nothing; returns their ids when the cluster has accepted them."""
         several = [publications] if isinstance(publications, Publication | Mapping) else publications
-        identified = [_with_id(publication) for publication in several]
+        identified = [with_id(publication) for publication in several]
         if not identified:
             return []
         try:
@@ -202,6 +207,34 @@ class Client:
             return cast(list[str], await self._conversation.call(ref, effects))
         finally:
             self._in_flight.release()
+
+    async def publications(
+        self,
+        where: str = "",
+        *,
+        words: Sequence[str] = (),
+        topic: str = "",
+        topic_scope: str = "",
+        zone: Mapping[str, Any] | None = None,
+        from_: Instant | None = None,
+        until: Instant | None = None,
+        limit: int = 100,
+    ) -> list[KeptPublication]:
+        """The publications that match, of those that the cluster keeps: at most `limit`, the newest first.
+
+        `where` is a filter. `from_` and `until` bound when they were published.
+        """
+        conditions = {
+            "where": where,
+            "word": list(words),
+            "topic": topic,
+            "topic_scope": topic_scope,
+            "zone": zone,
+            "from": from_,
+            "until": until,
+            "limit": limit,
+        }
+        return await find_publications(self._rest, conditions)
 
     async def subscriptions(self) -> list[dict[str, Any]]:
         """All subscriptions of this subscriber, as the cluster has them."""
@@ -242,7 +275,7 @@ class Client:
 
     async def trace(self, publication: Publication | Mapping[str, Any], *, timeout_s: float = 10.0) -> Trace:
         """Publishes and returns the publication's way; not `complete` when that takes longer than `timeout_s`."""
-        return await trace(self._rest, _with_id(publication), timeout_s)
+        return await trace(self._rest, with_id(publication), timeout_s)
 
     async def explain(
         self, publication: Publication | Mapping[str, Any], subscription: str | None = None
@@ -270,13 +303,3 @@ class Client:
             self._user_on_state(state)
         except Exception:
             logger.exception("the on_state callback failed")  # the connection must not suffer from it
-
-
-def _with_id(publication: Publication | Mapping[str, Any]) -> Publication | dict[str, Any]:
-    if isinstance(publication, Publication):
-        return publication if publication.id else msgspec.structs.replace(publication, id=_new_id())
-    return dict(publication) if publication.get("id") else {**publication, "id": _new_id()}
-
-
-def _new_id() -> str:
-    return make_id(time.time_ns(), secrets.randbits(62))

@@ -62,6 +62,7 @@ class Connection:
         )
         self._task: asyncio.Task[None] | None = None
         self._connections = 0
+        self._heard_s: float | None = None  # when a message last came, over any connection
 
     @property
     def url(self) -> str:
@@ -151,7 +152,7 @@ class Connection:
             except BraidError as error:
                 return Loss("next", f"cannot list the subscriptions: {error}")
         self._conversation.drop_reason = ""
-        self._conversation.perform(self._session.on_connected(alive, time.time()))
+        self._conversation.perform(self._session.on_connected(alive, time.time(), self._heard_s))
         self._on_state(State("connected", url, attempt=self._connections))
         self._connections += 1
         return await self._read(socket, url)
@@ -173,6 +174,7 @@ class Connection:
             except ConnectionClosed as closed:
                 return self._loss_of(closed, url, good)
             pinged = False
+            self._heard_s = time.time()
             try:
                 frame: Frame = decode_frame(message)
             except msgspec.DecodeError as error:

@@ -62,7 +62,7 @@ class Conversation:
         self.check()
         if parts is None:
             number = self.session.listen()
-            stream.begin(number, None)
+            stream.begin(number, None, None)
             self._streams[number] = stream
             return
         now = time.time()
@@ -73,7 +73,7 @@ class Conversation:
         except BaseException:
             self._streams.pop(number, None)
             raise
-        stream.begin(number, Wish.of(parts, now).until_s)
+        stream.begin(number, Wish.of(parts, now).until_s, self.session.past_of(number))
 
     async def close_stream(self, stream: Stream) -> None:
         number = stream.number

@@ -35,6 +35,16 @@ class Publication(msgspec.Struct, omit_defaults=True, kw_only=True):
     data: Any = None
 
 
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the past a subscription was given when it was made: so many publications.
+
+    Not `complete` when there were more than the cluster gives at once, and the oldest were left out.
+    """
+
+    publications: int
+    complete: bool
+
+
 class Notification(msgspec.Struct, kw_only=True):
     """One publication, and the ids of all subscriptions of this subscriber that it matched."""
 
@@ -50,6 +60,7 @@ class Subscribed(_Frame, tag="subscribed"):
     ref: int
     id: str
     event: str = ""  # where to resume when the connection breaks before the first notification
+    past: Past | None = None
 
 
 class Published(_Frame, tag="published"):

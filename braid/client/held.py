@@ -4,8 +4,12 @@ from typing import Any
 
 import msgspec
 
+from braid.client.effects import Effect, Report
+from braid.client.frames import Past, encode_subscribe
 from braid.instants import parse_instant
 
+OVERLOADED = 429
+OVERLAP_S = 10.0  # before the server was last heard of, something may have been on its way to this client
 _IDS_MAX = 2  # the id in force and the one before, under which notifications may still be on their way
 
 
@@ -22,21 +26,30 @@ class Wish(msgspec.Struct, frozen=True):
     """What was asked for, with its window in absolute time: made again later it must not last longer."""
 
     parts: dict[str, Any]
+    asked_s: float
     from_s: float | None
     until_s: float | None
 
     @classmethod
     def of(cls, parts: dict[str, Any], now: float) -> "Wish":
-        return cls(parts, _absolute(parts.get("from"), now), _absolute(parts.get("until"), now))
+        return cls(parts, now, _absolute(parts.get("from"), now), _absolute(parts.get("until"), now))
 
     def is_over(self, now: float) -> bool:
         return self.until_s is not None and self.until_s <= now
 
-    def renewed(self, now: float) -> dict[str, Any]:
-        """The parts for subscribing again: the stream goes on from now, it does not start over."""
+    def renewed(self, now: float, heard_s: float | None) -> dict[str, Any]:
+        """The parts for subscribing again: the stream goes on where it stopped, it does not start over.
+
+        That is shortly before the server was last heard of, but never before its own beginning; without that moment it
+        goes on from now. It is said relative to now, so that the two clocks need not agree.
+        """
         parts = {name: value for name, value in self.parts.items() if name != "from"}
         if self.from_s is not None and self.from_s > now:
             parts["from"] = self.from_s
+        elif heard_s is not None:
+            begun_s = self.asked_s if self.from_s is None else self.from_s
+            missed_s = now - max(begun_s, heard_s - OVERLAP_S)
+            parts["from"] = f"-{max(missed_s, 0):.3f}s"  # a clock that was set back must not ask for the future
         if self.until_s is not None:
             parts["until"] = self.until_s
         return parts
@@ -50,6 +63,20 @@ class HeldStream(msgspec.Struct):
     asked: int = 0  # ref of the subscribe that is under way
     ids: list[str] = []
     closing: bool = False
+    heard_s: float | None = None  # while repairing: when the server was last heard of before it lost this one
+    past: Past | None = None  # what came with the first subscribe
+
+    def repair(self, ref: int, now: float) -> bytes:
+        """The frame that subscribes again."""
+        self.asked = ref
+        return encode_subscribe(ref, self.wish.renewed(now, self.heard_s))
+
+    def ask_for_less(self, status: int) -> list[Effect]:
+        """What was missed may be more than a busy server can give; the next attempt goes on without it."""
+        if status != OVERLOADED or self.heard_s is None:
+            return []
+        self.heard_s = None
+        return [Report("gap", "the server was too busy to give what was missed")]
 
     def adopt(self, id: str) -> list[str]:
         """Takes a new id; returns those that are too old to be heard of again."""

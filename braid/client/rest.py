@@ -1,6 +1,6 @@
 """The calls that go over plain HTTP: what is asked seldom, and needs no WebSocket."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +10,8 @@ from braid.client.options import is_loopback
 
 if TYPE_CHECKING:
     import httpx
+
+Parameters = Mapping[str, str | Sequence[str]]  # a parameter of several values is repeated
 
 
 class Rest:
@@ -21,10 +23,10 @@ class Rest:
         self._timeout_s = timeout_s
         self._clients: dict[str, httpx.AsyncClient] = {}
 
-    async def get(self, path: str, parameters: Mapping[str, str] | None = None, *, url: str | None = None) -> Any:
+    async def get(self, path: str, parameters: Parameters | None = None, *, url: str | None = None) -> Any:
         return await self._request("GET", path, parameters or {}, None, url)
 
-    async def post(self, path: str, body: object, parameters: Mapping[str, str] | None = None) -> Any:
+    async def post(self, path: str, body: object, parameters: Parameters | None = None) -> Any:
         return await self._request("POST", path, parameters or {}, msgspec.json.encode(body), None)
 
     async def aclose(self) -> None:
@@ -33,7 +35,7 @@ class Rest:
         self._clients.clear()
 
     async def _request(
-        self, method: str, path: str, parameters: Mapping[str, str], body: bytes | None, url: str | None
+        self, method: str, path: str, parameters: Parameters, body: bytes | None, url: str | None
     ) -> Any:
         import httpx
 

@@ -10,7 +10,8 @@ order, on every new connection. A stream stands for one subscription and lives t
 Invariants:
 - While not connected nothing is sent; `on_connected` sends what is owed, repairs before calls, so that what this client
   publishes again finds what it has subscribed to.
-- No stream is given the same publication twice within the window of `Delivered`.
+- No stream is given the same publication twice within the window of `Delivered`. So a repair may ask for a little more
+  of the past than was missed.
 - Every collection is bounded: calls by the caller's own limit, what `Routing` remembers by numbers.
 """
 
@@ -24,6 +25,7 @@ from braid.client.frames import (
     Frame,
     Gap,
     Notify,
+    Past,
     Publication,
     Published,
     Subscribed,
@@ -74,6 +76,10 @@ class Session:
         held = self._streams.get(stream)
         return held.ids[-1] if held and held.ids else ""
 
+    def past_of(self, stream: int) -> Past | None:
+        held = self._streams.get(stream)
+        return held.past if held else None
+
     def close_stream(self, stream: int) -> tuple[int | None, list[Effect]]:
         """The ref of the unsubscribe, or None when there is nothing to wait for."""
         if self._routing.remove_listener(stream):
@@ -110,8 +116,11 @@ class Session:
     def held_ids(self) -> Set[str]:
         return self._routing.ids
 
-    def on_connected(self, alive: Set[str], now: float) -> list[Effect]:
-        """`alive` are the ids of this subscriber's subscriptions at the server; unused unless `must_list`."""
+    def on_connected(self, alive: Set[str], now: float, heard_s: float | None = None) -> list[Effect]:
+        """`alive` are the ids of this subscriber's subscriptions at the server; unused unless `must_list`.
+
+        `heard_s` is when the server was last heard of over the connections before.
+        """
         effects: list[Effect] = self._take_back_strays(alive) if self._may_have_strays else []
         self._may_have_strays = False
         self.connected = True
@@ -123,12 +132,15 @@ class Session:
         ]
         for stream, held in lost:
             if not held.wish.is_over(now):
-                held.asked = self._next_ref()
-                frame = encode_subscribe(held.asked, held.wish.renewed(now))
-                effects += self._ask(Call(held.asked, frame, stream))
+                held.heard_s = heard_s
+                ref = self._next_ref()
+                effects += self._ask(Call(ref, held.repair(ref, now), stream))
         if lost:
             effects.append(Report("resubscribing", f"the server no longer had {len(lost)} subscription(s)"))
         for call in unanswered:
+            repaired = self._repaired_by(call)
+            if repaired is not None:
+                call.frame = repaired.repair(call.ref, now)  # more is missing by now
             effects += self._send(call)
         return effects
 
@@ -193,14 +205,24 @@ class Session:
         held = self._streams.get(call.stream) if call else None
         if call is None or held is None or held.asked != ref:
             return []
+        is_first = not held.ids
         held.asked = 0
         self._routing.remove(held.adopt(id))
         if held.closing:
             return [Answered(ref, id), *self._unsubscribe(call.stream, held)[1]]
-        effects = [Answered(ref, id), *self._routing.add(id, call.stream)]
+        effects: list[Effect] = [Answered(ref, id), *self._routing.add(id, call.stream)]
+        if is_first:
+            held.past = frame.past
+        elif frame.past is not None and not frame.past.complete:
+            effects.append(Report("gap", "more was published meanwhile than the server gives at once"))
         if not self._is_subscribing:
             self._routing.forget_early()
         return effects
+
+    def _repaired_by(self, call: Call) -> HeldStream | None:
+        """The stream whose lost subscription this call makes again."""
+        held = self._streams.get(call.stream)
+        return held if held is not None and held.ids and held.asked == call.ref else None
 
     def _on_unsubscribed(self, ref: int) -> list[Effect]:
         call = self._calls.pop(ref, None)
@@ -217,9 +239,10 @@ class Session:
         status = frame.problem.get("status")
         if status == 404 and held is not None and held.closing:
             return self._on_unsubscribed(call.ref)  # gone is what was asked for
-        if held is not None and held.ids and held.asked == call.ref and status in _WORTH_A_RETRY:
+        repaired = self._repaired_by(call)
+        if repaired is not None and status in _WORTH_A_RETRY:
             # A repair has no caller to decide, so it is tried again where reconnecting is bounded.
-            return [DropConnection(str(from_problem(frame.problem)))]
+            return [*repaired.ask_for_less(status), DropConnection(str(from_problem(frame.problem)))]
         return self._give_up(call, from_problem(frame.problem))
 
     def _give_up(self, call: Call, error: BraidError) -> list[Effect]:

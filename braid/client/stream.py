@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from braid.client.errors import BraidError, ConnectionLost
-from braid.client.frames import Notification
+from braid.client.frames import Notification, Past
 from braid.client.states import logger
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ class Stream:
     stream is closed, or when its `until` has passed by this machine's clock and nothing is left to read. It raises
     `BraidError` when the subscription is refused and `ConnectionLost` when the client has given up reconnecting; what
     was received before is read first.
+
+    Once it is open, `past` says what of the past it was given: those are the first that are read, the oldest first. It
+    is None where the subscription does not begin in the past.
 
     A stream holds at most `stream_buffer_max` notifications, and those of one more frame. When it is full the client
     stops reading its socket, so the other streams of the same client wait as well, and a cluster whose subscriber does
@@ -44,6 +47,7 @@ class Stream:
         self._opening = asyncio.Lock()
         self._until_s: float | None = None
         self.number: int | None = None
+        self.past: Past | None = None
 
     @property
     def id(self) -> str:
@@ -101,8 +105,8 @@ class Stream:
 
     # Called by the conversation.
 
-    def begin(self, number: int, until_s: float | None) -> None:
-        self.number, self._until_s = number, until_s
+    def begin(self, number: int, until_s: float | None, past: Past | None) -> None:
+        self.number, self._until_s, self.past = number, until_s, past
 
     def put(self, notification: Notification) -> None:
         if not self._closed:

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from braid.keeping import keepers_of
 from braid.messages import (
     Anchors,
     AnchorsKnown,
     Explain,
     Explained,
+    FindPublications,
     FindSubscriptions,
     MatchRequest,
     Publications,
+    PublicationsFound,
     Send,
     Subscribe,
     SubscriptionGone,
@@ -32,21 +35,24 @@ from braid.topology import Configuration
 from services.accesspoint.scaling import AccessPointScaling, Effects
 
 if TYPE_CHECKING:
-    from services.accesspoint.routes import Routes
+    from services.accesspoint.routes import Places, Routes
 
 
 class AccessPointCore:
-    def __init__(self, name: str, clock_ns: Callable[[], int]) -> None:
+    def __init__(self, name: str, clock_ns: Callable[[], int], *, keeps_publications: bool = False) -> None:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
+        self._keeps_publications = keeps_publications
         self._selector: Selector | None = None
+        self._keepers: list[str] = []  # whoever may keep publications: while a scaling runs, old and new matchers
         self.routes: Routes | None = None  # until the first anchors come; until then everything goes to everybody
         self.scaling = AccessPointScaling(name, self._on_in_force, self._release, self._flush)
         self.stale = 0  # came before any configuration
 
     def on_configuration(self, configuration: Configuration, now_s: float) -> Effects:
+        self._keepers = configuration.union("matcher")
         if self.routes is not None:
-            self.routes.keep(configuration.union("matcher"))
+            self.routes.keep(self._keepers)
         return self.scaling.on_configuration(configuration, now_s)
 
     def on_matcher_up(self, matcher: str) -> list[Send]:
@@ -87,9 +93,24 @@ class AccessPointCore:
     def on_explain(self, message: Explain) -> list[Send]:
         return self._to_all_matchers(message)
 
+    def on_find_publications(self, message: FindPublications) -> list[Send]:
+        """Each matcher waits until it has come through all access points of the epoch."""
+        selector = self._selector
+        if selector is None:
+            self.stale += 1
+            return []
+        accesspoints, asked = [*selector.accesspoints], len(self._keepers)
+        question = replace(message, epoch=selector.epoch, accesspoints=accesspoints, asked=asked)
+        return [Send(matcher, [question]) for matcher in self._keepers]
+
     def on_answer(
         self,
-        message: SubscriptionStored | SubscriptionRemoved | SubscriptionsFound | SubscriptionGone | Explained,
+        message: SubscriptionStored
+        | SubscriptionRemoved
+        | SubscriptionsFound
+        | SubscriptionGone
+        | Explained
+        | PublicationsFound,
     ) -> list[Send]:
         """What a matcher has to say goes to the connection point concerned."""
         return [Send(message.connpoint, [message])]
@@ -104,8 +125,9 @@ class AccessPointCore:
         by_matcher: dict[str, list[MatchRequest]] = {}
         all_routed = self.routes.route([message.contents for message, _ in batch], selector.matchers, now_s)
         for (message, arrived_ns), routed in zip(batch, all_routed, strict=True):
-            # Somebody has to answer, or the exit point would wait for ever.
-            if not routed:
+            if self._keeps_publications:
+                _add_places(routed, keepers_of(selector, message.origin, message.sequence, message.contents))
+            elif not routed:  # somebody has to answer, or the exit point would wait for ever
                 routed[selector.matchers[message.publisher % len(selector.matchers)]] = []
             asked = sorted(routed)
             for matcher, places in routed.items():
@@ -134,11 +156,13 @@ class AccessPointCore:
             message.previous,
             message.watermark,
             message.publisher,
+            message.published_s,
             len(selector.matchers if asked is None else asked),
             contents,
             None if message.hops is None else [*message.hops, (self._name, arrived_ns, self._clock_ns())],
             places,
             asked,
+            message.attempt,
         )
 
     def _change(self, message: Subscribe | Unsubscribe, now_s: float) -> list[Send]:
@@ -180,3 +204,9 @@ class AccessPointCore:
         if not held or selector is None:
             return []
         return self._requests(selector, held, now_s)
+
+
+def _add_places(routed: "Places", kept: "Places") -> None:
+    for matcher, places in kept.items():
+        known = routed.get(matcher)
+        routed[matcher] = places if not known else sorted({*known, *places})

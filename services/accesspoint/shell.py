@@ -19,7 +19,7 @@ class AccessPoint(ProbedSlice):
 
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
-        self._core = AccessPointCore(name, time.time_ns)
+        self._core = AccessPointCore(name, time.time_ns, keeps_publications=settings.storage.keep_publications)
         # Matchers have a bounded number of parts under way, so these are few.
         self._unread: list[tuple[str, messages.Anchors]] = []
         self._warming: asyncio.Task[None] | None = None
@@ -65,12 +65,15 @@ class AccessPoint(ProbedSlice):
                     self.perform(self._core.on_find_subscriptions(message))
                 case messages.Explain():
                     self.perform(self._core.on_explain(message))
+                case messages.FindPublications():
+                    self.perform(self._core.on_find_publications(message))
                 case (
                     messages.SubscriptionStored()
                     | messages.SubscriptionRemoved()
                     | messages.SubscriptionsFound()
                     | messages.SubscriptionGone()
                     | messages.Explained()
+                    | messages.PublicationsFound()
                 ):
                     self.perform(self._core.on_answer(message))
                 case messages.Anchors():

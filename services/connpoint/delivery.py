@@ -5,12 +5,14 @@ Invariants:
 - The batches of one publisher are delivered in ascending order. What is not above the latest one was delivered before,
   or it matched nobody here when an exit point released it the first time: that exit point forgot it in a crash, and
   whoever it matches now subscribed after it was published.
-- A subscriber's payloads are in the order in which its exit points sent them.
+- A subscriber's payloads are in the order in which its exit points sent them; those of a subscription that is being
+  given its past wait behind it (`catching_up.py`).
 """
 
 from collections.abc import Callable
 
-from braid.messages import Match, Notifications, Received, Send
+from braid.messages import Kept, Match, Notifications, Received, Send
+from services.connpoint.catching_up import CatchingUp
 
 _ORIGINS_MAX = 4096
 _PRUNE_EVERY = 4096
@@ -49,11 +51,14 @@ class Latest:
 
 
 class DeliveryCore:
-    def __init__(self, name: str, clock_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, name: str, clock_ns: Callable[[], int], held_max: int = 50_000, held_bytes_max: int = 32 * 1024 * 1024
+    ) -> None:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._latest: dict[str, Latest] = {}
         self.subscribers: dict[str, str] = {}  # subscription id -> subscriber, of all subscriptions homed here
+        self.catching_up = CatchingUp(held_max, held_bytes_max)
         self.repeated = 0
         self.unclaimed = 0
 
@@ -74,11 +79,35 @@ class DeliveryCore:
             if not latest.take(notification.publisher, notification.sequence):
                 self.repeated += 1
                 continue
-            self._address(notification.matches, payloads)
+            matches = notification.matches
+            if not self.catching_up.is_idle:
+                matches = self._without_past(notification)
+            self._address(matches, payloads)
             if notification.hops is not None:
                 hops = [*notification.hops, (self._name, arrived_ns, self._clock_ns())]
                 receipt.traces.append((notification.sequence, hops))
         return payloads, [Send(exitpoint, list(receipts.values()))]
+
+    def _without_past(self, notification: Notifications) -> list[Match]:
+        """Without the subscriptions that are being given their past, and those that were given this one with it."""
+        takes, origin, sequence = self.catching_up.takes, notification.origin, notification.sequence
+        matches: list[Match] = []
+        for place, ids, content in notification.matches:
+            left = [id for id in ids if not takes(id, origin, sequence, place, content)]
+            if left:
+                matches.append((place, left, content))
+        return matches
+
+    def give_past(self, id: str, past: list[Kept], now_s: float) -> list[bytes]:
+        """Payloads for its subscriber: its past, then what came meanwhile. Raises `TooMuchHeldError`."""
+        return [_payload([id], content) for content in self.catching_up.finish(id, past, now_s)]
+
+    def on_second(self, now_s: float) -> None:
+        self.catching_up.on_second(self._watermark_of, now_s)
+
+    def _watermark_of(self, origin: str) -> int:
+        latest = self._latest.get(origin)
+        return 0 if latest is None else latest.watermark
 
     def _address(self, matches: list[Match], payloads: dict[str, list[bytes]]) -> None:
         subscribers = self.subscribers

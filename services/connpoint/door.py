@@ -40,6 +40,20 @@ class MatchesExplained(msgspec.Struct, frozen=True):
     explanation: bytes  # JSON of an `Explanation`; empty when no subscription was asked about
 
 
+class Past(msgspec.Struct, frozen=True):
+    """What of the past a subscription was given when it was made: it waits in the outbox before anything newer."""
+
+    publications: int
+    is_complete: bool  # else there are more than `delivery.past_notifications_max`, and the oldest were left out
+
+
+class KeptPublication(msgspec.Struct, frozen=True):
+    """A publication that matchers keep."""
+
+    published_s: float
+    content: bytes  # canonical JSON
+
+
 class Attachment(Protocol):
     """A live connection to one subscriber's outbox. A newer attachment of the same subscriber replaces it."""
 
@@ -77,8 +91,13 @@ class Door(Protocol):
         publisher are accepted in the order they were made; a call that is cancelled while it waits is not accepted.
         """
 
-    async def subscribe(self, given: Subscription, *, subscriber: str, temporary: bool) -> SubscriptionRecord:
-        """Returns when it is stored and routed to; raises `Problem`."""
+    async def subscribe(
+        self, given: Subscription, *, subscriber: str, temporary: bool
+    ) -> tuple[SubscriptionRecord, Past | None]:
+        """Returns when it is stored and routed to; raises `Problem`.
+
+        Where it asks for the past, what it was given of it, which is in the outbox then; otherwise nothing.
+        """
 
     async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord: ...
 
@@ -90,6 +109,12 @@ class Door(Protocol):
 
     def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
         """All of one subscriber (all at all when empty), in pages."""
+
+    async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
+        """The kept publications that match, the newest first, at most so many. Raises `Problem`.
+
+        `wanted` is unchecked; its `from` and `until` bound when they were published.
+        """
 
     async def explain(self, content: Content, subscription: str) -> MatchesExplained:
         """Publishes nothing. `content` is unchecked; no subscription is explained when it is empty.

@@ -40,6 +40,7 @@ class Batch(msgspec.Struct, eq=False):
     following: int = 0  # the earliest unconfirmed batch of the publisher after this one, or 0
     due_s: float = inf  # when to send it again; infinite until it is logged
     attempts: int = 0
+    first_attempt: int = 0  # above those of a process before this one
     hops: list[Hop] | None = None
     behind: list[int] = []  # batches after this one that were confirmed before it, while exit points change
 
@@ -127,15 +128,16 @@ class IngressCore:
         self._take(origin, batch)
         return batch
 
-    def on_recovered(self, batches: Iterable[tuple[str, int, int, list[bytes]]], now_s: float) -> None:
-        """Batches (origin, sequence, publisher, contents) that the log held, in the order of their keys."""
-        for name, sequence, publisher, contents in batches:
+    def on_recovered(self, batches: Iterable[tuple[str, int, int, list[bytes], float]], now_s: float) -> None:
+        """What the log held, in the order of its keys: origin, sequence, publisher, contents, when accepted."""
+        for name, sequence, publisher, contents, accepted_s in batches:
             origin = self._origins.get(name)
             if origin is None:
                 origin = self._origins[name] = Origin(name, sequence)
             origin.next_sequence = sequence
             size = sum(map(len, contents))
-            self._take(origin, Batch(name, sequence, publisher, contents, size, now_s, due_s=now_s))
+            batch = Batch(name, sequence, publisher, contents, size, accepted_s, due_s=now_s, first_attempt=int(now_s))
+            self._take(origin, batch)
 
     def on_logged(self, batch: Batch, now_s: float, now_ns: int) -> list[Send]:
         """The batch is safe: it goes to its access point."""
@@ -201,8 +203,10 @@ class IngressCore:
             batch.previous,
             origin.watermark,
             batch.publisher,
+            batch.accepted_s,
             batch.contents,
             batch.hops,
+            batch.first_attempt + batch.attempts,
         )
         return Send(selector.accesspoint_of(batch.publisher), [message])
 

@@ -1,7 +1,7 @@
 """The ingress log: accepted publications on disk, one record per accepted batch.
 
-Key: `p/<origin>/<sequence, 16 hex digits>`; value: msgpack of (publisher, contents). Records of one origin are in the
-order of their sequences. A record leaves when its batch is confirmed.
+Key: `p/<origin>/<sequence, 16 hex digits>`; value: msgpack of (publisher, contents, when accepted). Records of one
+origin are in the order of their sequences. A record leaves when its batch is confirmed.
 """
 
 from collections.abc import Callable
@@ -15,25 +15,34 @@ from services.connpoint.ingress import Batch
 
 _PREFIX = b"p/"
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[int, list[bytes]]).decode
+
+
+class _Logged(msgspec.Struct, array_like=True):
+    publisher: int
+    contents: list[bytes]
+    accepted_s: float = 0.0  # 0.1.0 did not write it
+
+
+_decode = msgspec.msgpack.Decoder(_Logged).decode
 
 
 class IngressLog:
     def __init__(self, path: Path, settings: Ingress) -> None:
         self._database = GroupCommit(path, settings.fsync, settings.fsync_interval_s)
 
-    async def open(self) -> list[tuple[str, int, int, list[bytes]]]:
-        """What a predecessor had accepted and not seen confirmed: origin, sequence, publisher, contents."""
+    async def open(self) -> list[tuple[str, int, int, list[bytes], float]]:
+        """What a predecessor had accepted and not seen confirmed: origin, sequence, publisher, contents, when."""
         await self._database.open()
         batches = []
         for key, value in await self._database.read_all(_PREFIX):
             origin, _, sequence = key[len(_PREFIX) :].decode().rpartition("/")
-            publisher, contents = _decode(value)
-            batches.append((origin, int(sequence, 16), publisher, contents))
+            logged = _decode(value)
+            batches.append((origin, int(sequence, 16), logged.publisher, logged.contents, logged.accepted_s))
         return batches
 
     def append(self, batch: Batch, done: Callable[[Exception | None], None]) -> None:
-        self._database.put(_key(batch.origin, batch.sequence), _encode((batch.publisher, batch.contents)), done)
+        logged = _Logged(batch.publisher, batch.contents, batch.accepted_s)
+        self._database.put(_key(batch.origin, batch.sequence), _encode(logged), done)
 
     def forget(self, batches: list[Batch]) -> None:
         for batch in batches:

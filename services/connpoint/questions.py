@@ -25,6 +25,7 @@ class _Question(msgspec.Struct, eq=False):
     answered: asyncio.Future[list[Any]]
     answers: dict[int, dict[str, Any]] = {}  # by epoch and matcher, so that a repeated answer counts once
     through: str = ""  # the access point that was asked last
+    through_all: bool = False
 
 
 class Questions:
@@ -42,10 +43,10 @@ class Questions:
         accesspoints = configuration.union("accesspoint")
         self._send([question for question in self._open.values() if question.through not in accesspoints])
 
-    async def ask(self, key: int, make: Callable[[int, int], Any]) -> list[Any]:
+    async def ask(self, key: int, make: Callable[[int, int], Any], *, through_all: bool = False) -> list[Any]:
         """Sends what `make` makes of epoch and ref until all matchers have answered that the access point asked.
 
-        `key` chooses the access point: questions about one subscription keep their order.
+        `key` chooses the access point: questions about one subscription keep their order. Some go through all of them.
         """
         if len(self._open) >= _QUESTIONS_MAX:
             raise problems.overloaded("too many calls to the matchers are under way")
@@ -53,7 +54,9 @@ class Questions:
         deadline = loop.time() + self._timeout_s
         self._last_ref += 1
         ref = self._last_ref
-        question = self._open[ref] = _Question(key, lambda epoch: make(epoch, ref), loop.create_future())
+        question = self._open[ref] = _Question(
+            key, lambda epoch: make(epoch, ref), loop.create_future(), through_all=through_all
+        )
         try:
             while True:
                 self._send([question])
@@ -81,8 +84,12 @@ class Questions:
         if selector is None:
             return
         for question in questions:
-            question.through = selector.accesspoint_of(question.key)
-            self._perform([Send(question.through, [question.make(selector.epoch)])])
+            message = question.make(selector.epoch)
+            if question.through_all:
+                self._perform([Send(accesspoint, [message]) for accesspoint in selector.accesspoints])
+            else:
+                question.through = selector.accesspoint_of(question.key)
+                self._perform([Send(question.through, [message])])
 
     def close(self) -> None:
         for question in self._open.values():

@@ -17,12 +17,13 @@ from braid.slice import Slice
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
 from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
-from services.connpoint.door import Attachment, MatchesExplained
+from services.connpoint.door import Attachment, KeptPublication, MatchesExplained, Past
 from services.connpoint.explaining import Explaining
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
 from services.connpoint.ingress import IngressCore
 from services.connpoint.ingress_log import IngressLog
+from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
 from services.connpoint.scaling import Scalings
@@ -41,10 +42,14 @@ class ConnPoint(Slice):
         self._ingress = IngressCore(f"{name}.{self.incarnation:x}", settings.ingress)
         self._log = IngressLog(self.directory / "ingress", settings.ingress)
         self._publishing = Publishing(name, self._ingress, self._log, settings, self.perform)
-        self._delivery = DeliveryCore(name, time.time_ns)
+        outbox = settings.delivery
+        self._delivery = DeliveryCore(name, time.time_ns, outbox.outbox_notifications_max, outbox.outbox_bytes_max)
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
         self._questions = Questions(settings.api.request_timeout_s, self.perform)
-        self._subscribing = Subscribing(name, settings, self._delivery, self._streams, self._questions)
+        self._past = PastFinder(name, settings, self._questions)
+        self._subscribing = Subscribing(
+            name, settings, self._delivery, self._streams, questions=self._questions, past=self._past
+        )
         self._explaining = Explaining(name, settings, self._questions)
         self._scalings = Scalings(self.coordination, self.configuration)
         self._http: HttpServer | None = None
@@ -53,6 +58,7 @@ class ConnPoint(Slice):
         self._restoring: asyncio.Task[None] | None = None
         self._exitpoints_linked: set[str] = set()
         self._path_incarnations: dict[str, int] = {}
+        self._second_at_s = 0.0
 
     # Life
 
@@ -152,6 +158,8 @@ class ConnPoint(Slice):
                     self._subscribing.on_subscription_gone(message)
                 case messages.Explained():
                     self._explaining.on_explained(message)
+                case messages.PublicationsFound():
+                    self._past.on_publications_found(message)
                 case _:
                     self.reject(peer, kind)
 
@@ -159,6 +167,9 @@ class ConnPoint(Slice):
         self._publishing.on_tick(now_s)
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
+        if now_s >= self._second_at_s:
+            self._second_at_s = now_s + 1.0
+            self._delivery.on_second(now_s)
         metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
         metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
 
@@ -168,7 +179,9 @@ class ConnPoint(Slice):
         self._check_registered()
         return await self._publishing.publish(publisher, contents, wait=wait, trace=trace)
 
-    async def subscribe(self, given: Subscription, *, subscriber: str, temporary: bool) -> SubscriptionRecord:
+    async def subscribe(
+        self, given: Subscription, *, subscriber: str, temporary: bool
+    ) -> tuple[SubscriptionRecord, Past | None]:
         self._check_ready()
         return await self._subscribing.subscribe(given, subscriber=subscriber, temporary=temporary)
 
@@ -183,6 +196,10 @@ class ConnPoint(Slice):
 
     def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
         return self._subscribing.find_all(subscriber=subscriber)
+
+    async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
+        self._check_ready()
+        return await self._past.find_publications(wanted, limit)
 
     async def explain(self, content: Content, subscription: str) -> MatchesExplained:
         return await self._explaining.explain(content, subscription)

@@ -14,6 +14,7 @@ from braid import anchors, metrics, problems
 from braid.config import Settings
 from braid.messages import (
     FindSubscriptions,
+    Kept,
     Subscribe,
     SubscriptionGone,
     SubscriptionRemoved,
@@ -23,7 +24,10 @@ from braid.messages import (
 )
 from braid.selector import hash64
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord, apply_patch, check_subscription
+from services.connpoint.catching_up import TooMuchHeldError
 from services.connpoint.delivery import DeliveryCore
+from services.connpoint.door import Past
+from services.connpoint.past import WITHOUT_MAX, PastFinder
 from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
 
@@ -40,20 +44,25 @@ class Subscribing:
         settings: Settings,
         delivery: DeliveryCore,
         streams: Streams,
+        *,
         questions: Questions,
+        past: PastFinder,
     ) -> None:
         self._name = name
         self._settings = settings
         self._delivery = delivery
         self._streams = streams
         self._questions = questions
+        self._past = past
         self._by_subscriber: dict[str, set[str]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._ending_slots = asyncio.Semaphore(_GONE_AT_ONCE)
 
     # The calls of the door
 
-    async def subscribe(self, given: Subscription, *, subscriber: str, temporary: bool) -> SubscriptionRecord:
+    async def subscribe(
+        self, given: Subscription, *, subscriber: str, temporary: bool
+    ) -> tuple[SubscriptionRecord, Past | None]:
         limit = self._settings.limits.subscriptions_per_connpoint_max
         if len(self._delivery.subscribers) >= limit:
             raise problems.limit_exceeded("limits.subscriptions_per_connpoint_max", limit, None)
@@ -68,14 +77,59 @@ class Subscribing:
                 temporary=temporary,
             )
         )
+        wants_past = record.from_s is not None and record.from_s < record.created_s
+        past: Past | None = None
         try:
+            if wants_past:
+                self._delivery.catching_up.begin(record.id)
             await self._store(record)
+            if wants_past:
+                past = await self._give_past(record)
         except BaseException:
             # The caller was told that it failed, so it must not exist; a matcher may have stored it nevertheless.
             self._unroute(record.id)
             self._end_later([record.id])
             raise
-        return record
+        return record, past
+
+    async def _give_past(self, record: SubscriptionRecord) -> Past:
+        """It is stored, so whatever is not kept yet comes live, behind its past."""
+        assert record.from_s is not None
+        if not self._settings.storage.keep_publications:
+            raise problems.invalid("$.from", "publications are not kept here (storage.keep_publications)")
+        earlier = await self._find_earlier(record) if record.distinct else []
+        limit = self._settings.delivery.past_notifications_max
+        found, is_complete = await self._past.find_past(record, record.from_s, limit, earlier)
+        try:
+            fitting = self._fitting(found)
+            payloads = self._delivery.give_past(record.id, fitting, time.time())
+        except TooMuchHeldError:
+            raise problems.overloaded(
+                "too much is published meanwhile to catch up with; ask for less of the past"
+            ) from None
+        self._streams.deliver({record.subscriber: payloads}, asyncio.get_running_loop().time())
+        return Past(len(fitting), is_complete and len(fitting) == len(found))
+
+    def _fitting(self, newest: list[Kept]) -> list[Kept]:
+        """As many as leave half of an outbox to what comes next."""
+        left = self._settings.delivery.outbox_bytes_max // 2
+        for place, kept in enumerate(newest):
+            left -= len(kept.content)
+            if left < 0:
+                return newest[:place]
+        return newest
+
+    async def _find_earlier(self, record: SubscriptionRecord) -> list[SubscriptionRecord]:
+        """The other subscriptions of the same subscriber: those that are there, and distinct ones that have ended."""
+        subscriber = record.subscriber
+        answers: list[SubscriptionsFound] = await self._questions.ask(
+            hash64(subscriber),
+            lambda epoch, ref: FindSubscriptions(epoch, ref, self._name, subscriber=subscriber, ended=True),
+        )
+        earlier = [other for answer in answers for other in answer.records]
+        async for page in self.find_all(subscriber=subscriber):
+            earlier += [other for other in page if other.id != record.id]
+        return sorted(earlier, key=lambda other: -other.created_s)[:WITHOUT_MAX]
 
     async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
         patched = apply_patch(await self.find(id), patch, self._settings.limits, time.time())
@@ -197,6 +251,7 @@ class Subscribing:
 
     def _unroute(self, id: str) -> bool:
         subscriber = self._delivery.subscribers.pop(id, None)
+        self._delivery.catching_up.forget(id)
         if subscriber is None:
             return False
         own = self._by_subscriber[subscriber]

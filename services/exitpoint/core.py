@@ -21,6 +21,15 @@ from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Match, Notificati
 from braid.seen import SeenSequences
 from services.exitpoint.scaling import ExitPointScaling
 
+_ATTEMPTS_MAX = 8  # of one batch, the latest; before there are more of them, each had minutes
+
+
+class Attempt(msgspec.Struct):
+    """What came of one time that a batch was sent. Sent again, it may match what was subscribed to meanwhile."""
+
+    heard: set[str] = msgspec.field(default_factory=set)  # matchers whose partial is in
+    matched: dict[str, list[Match]] = msgspec.field(default_factory=dict)  # by connection point
+
 
 class Gather(msgspec.Struct):
     """One batch on its way through this exit point."""
@@ -30,8 +39,8 @@ class Gather(msgspec.Struct):
     publisher: int
     since_s: float
     state: Literal["gathering", "held", "released"] = "gathering"
-    heard: set[str] = msgspec.field(default_factory=set)  # matchers whose partial is in
-    matched: dict[str, list[Match]] = msgspec.field(default_factory=dict)  # by connection point
+    attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)  # while it is gathering
+    matched: dict[str, list[Match]] = msgspec.field(default_factory=dict)  # by connection point, when it is whole
     awaiting: set[str] = msgspec.field(default_factory=set)  # connection points that have not received it yet
     hops: list[Hop] | None = None
 
@@ -104,16 +113,29 @@ class ExitPointCore:
             return
         # Sent again, it may no longer have to wait: what came before has been confirmed meanwhile.
         gather.previous = min(gather.previous, partial.previous)
-        # A held batch is complete: what a newer epoch says of it is in it already.
-        if gather.state == "gathering" and partial.matcher not in gather.heard:
-            gather.heard.add(partial.matcher)
+        # A held batch is complete: what a newer epoch or a later attempt says of it is in it already.
+        if gather.state == "gathering" and not self._is_gathered(gather, partial, arrived_ns):
+            return
+        self._release_in_order(origin, sequence, gather)
+
+    def _is_gathered(self, gather: Gather, partial: Partial, arrived_ns: int) -> bool:
+        """Whether this partial makes one attempt whole, whichever of them is the first."""
+        attempt = gather.attempts.get(partial.attempt)
+        if attempt is None:
+            attempt = gather.attempts[partial.attempt] = Attempt()
+            while len(gather.attempts) > _ATTEMPTS_MAX:
+                del gather.attempts[min(gather.attempts)]
+        if partial.matcher not in attempt.heard:
+            attempt.heard.add(partial.matcher)
             for connpoint, matches in partial.matched:
-                merged = gather.matched.get(connpoint)
-                gather.matched[connpoint] = matches if merged is None else _merge(merged, matches)
+                merged = attempt.matched.get(connpoint)
+                attempt.matched[connpoint] = matches if merged is None else _merge(merged, matches)
             if partial.hops is not None:
                 gather.hops = [*partial.hops, (self._name, arrived_ns, 0)]
-        if gather.state == "held" or _is_whole(partial, gather.heard):
-            self._release_in_order(origin, sequence, gather)
+        if not _is_whole(partial, attempt.heard):
+            return False
+        gather.matched, gather.attempts = attempt.matched, {}
+        return True
 
     def on_received(self, connpoint: str, batch: list[Received]) -> list[Send]:
         for received in batch:

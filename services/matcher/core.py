@@ -16,12 +16,16 @@ from braid.anchors import text_of
 from braid.matching.index import IndexFullError
 from braid.messages import (
     AnchorsKnown,
+    ChangeMatcherOnExitPoint,
     Explain,
     Explained,
+    FindPublications,
     FindSubscriptions,
+    Kept,
     Match,
     MatchRequest,
     Partial,
+    PublicationsFound,
     Send,
     Subscribe,
     SubscriptionGone,
@@ -34,8 +38,11 @@ from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
 from services.matcher.calls import LatestCalls
-from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Store, WhenWritten
+from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Search, Store, WhenWritten
+from services.matcher.ended import Ended
 from services.matcher.holdings import Hidden, Holdings
+from services.matcher.keeping import Keeping
+from services.matcher.past import QUESTIONS_MAX, Past
 from services.matcher.scaling import MatcherScaling
 from services.matcher.transfer import Pace
 
@@ -46,9 +53,17 @@ REQUESTS_KEPT_S_MAX = 3.0  # then they are answered without the access points th
 
 
 class MatcherCore:
-    def __init__(self, name: str, clock_ns: Callable[[], int], pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock_ns: Callable[[], int],
+        pace: Pace | None = None,
+        *,
+        keeps_publications: bool = False,
+        remember_s: float = 3600.0,
+    ) -> None:
         self._name = name
-        self._clock_ns = clock_ns  # only stamps the hops of traced publications
+        self._clock_ns = clock_ns  # only for the hops of traced publications, and the end of distinct subscriptions
         self._holdings = Holdings()
         self._foreign_expected = False
         self._erasing = 0  # how often what was erased is not known to be erased on disk
@@ -56,12 +71,18 @@ class MatcherCore:
         self._answers: list[Answer] = []  # until every access point has passed the cut
         self._unannounced: dict[str, dict[tuple[str, int], Answer]] = {}  # until access points know the anchor
         self._requests: list[tuple[MatchRequest, int]] = []  # the same
+        self.keeps_publications = keeps_publications
+        self._keeping = Keeping(name, is_on=keeps_publications)
+        self._past = Past()
+        self.ended = Ended(remember_s)
+        self._questions: list[tuple[str, FindPublications]] = []  # until every access point has passed the cut
         self.index = self._holdings.index
         self.calls = LatestCalls()
         self.scaling = MatcherScaling(name, self._holdings, self, pace or Pace())
         self.stale = 0
         self.unreadable = 0
         self.refused = 0  # subscriptions that found the index full
+        self.expired = 0  # subscriptions that the store has let go of at their end
         self.dropped = 0  # requests that found no room before the cut; connection points send them again
 
     # Configuration
@@ -72,9 +93,13 @@ class MatcherCore:
             effects.append(Continue())
         return effects + self._answer_announced(list(self._unannounced))
 
-    def on_recovered(self, records: Iterable[SubscriptionRecord], foreign_expected: bool = False) -> None:
-        """What the store held when the process started, and whether some of it may belong to others."""
+    def on_recovering(self, records: Iterable[SubscriptionRecord]) -> None:
+        """Some of what the store held when the process started."""
         self._holdings.recover(records)
+
+    def on_recovered(self, records: Iterable[SubscriptionRecord], foreign_expected: bool = False) -> None:
+        """The rest of it, and whether some of all may belong to others."""
+        self.on_recovering(records)
         self._foreign_expected, self._recovered = foreign_expected, True
 
     def on_continue(self) -> Effects:
@@ -117,13 +142,53 @@ class MatcherCore:
             selector = self.scaling.selector_of(epoch)
             if selector is None:
                 self.stale += len(requests)
-            elif self.scaling.must_wait_for_cut(epoch):
+                continue
+            for keep in self._keeping.keep(selector, requests):
+                effects += [keep, *self.scaling.on_kept(keep.batches)]
+            if self.scaling.must_wait_for_cut(epoch):
                 kept = requests[: REQUESTS_KEPT_MAX - len(self._requests)]
                 self._requests += [(request, arrived_ns) for request in kept]
                 self.dropped += len(requests) - len(kept)
             else:
-                effects += self._match(selector, requests, now_s, arrived_ns)
+                effects += self._keeping.behind(self._match(selector, requests, now_s, arrived_ns))
         return effects
+
+    def on_kept(self, ticket: int) -> list[Send]:
+        """What `Keep` asked for is on disk, or there is no room for it: then it is at least delivered."""
+        return self._keeping.on_kept(ticket)
+
+    def on_change_matcher_on_exit_point(self, accesspoint: str, message: ChangeMatcherOnExitPoint) -> list[Send]:
+        return self._keeping.behind(self.scaling.on_change_matcher_on_exit_point(accesspoint, message))
+
+    def on_find_publications(self, accesspoint: str, message: FindPublications) -> Effects:
+        if not self._is_current(message.epoch):
+            return []
+        if self.scaling.must_wait_for_cut(message.epoch):
+            if len(self._questions) < QUESTIONS_MAX:
+                self._questions.append((accesspoint, message))
+            return []
+        if not self._past.on_question(accesspoint, message):
+            return []
+        return [Search(accesspoint, message, self._keeping.under_way())]
+
+    def on_searched(self, search: Search, found: list[Kept], reached_s: float | None) -> list[Send]:
+        question = search.question
+        self._past.on_over(question)
+        answer = PublicationsFound(
+            question.epoch,
+            question.ref,
+            question.connpoint,
+            self._name,
+            self._keeping.marked(found),
+            search.under_way,
+            reached_s,
+            question.asked,
+        )
+        return [Send(search.accesspoint, [answer])]
+
+    def on_not_searched(self, search: Search) -> None:
+        """There was no room for it; it will be asked for again."""
+        self._past.on_over(search.question)
 
     def _match(self, selector: Selector, requests: list[MatchRequest], now_s: float, arrived_ns: int) -> list[Send]:
         exitpoints, fan = selector.exitpoints, len(selector.exitpoints)
@@ -148,6 +213,7 @@ class MatcherCore:
                 _in_places(matches.by_home(first, last), request.places),
                 None if request.hops is None else [*request.hops, (self._name, arrived_ns, self._clock_ns())],
                 request.asked,
+                request.attempt,
             )
             partials.setdefault(exitpoints[request.publisher % fan], []).append(partial)
             first = last
@@ -165,6 +231,7 @@ class MatcherCore:
             return [Send(accesspoint, [answer])]
         hidden = self._hidden(message.epoch)
         before = self._holdings.get(record.id, hidden)
+        is_new = record.id not in self.index
         try:
             self._holdings.put(record)
         except (IndexFullError, ValueError):
@@ -172,7 +239,10 @@ class MatcherCore:
             self.refused += 1  # not answered, so the connection point asks again and in the end says 503
             return []
         anchor = text_of(record) if self._holdings.announcing.is_on else ""
-        effects: Effects = [Store(record, Answer(accesspoint, answer, anchor)), *self._holdings.announcing.changes()]
+        effects: Effects = [
+            Store(record, Answer(accesspoint, answer, anchor), is_new),
+            *self._holdings.announcing.changes(),
+        ]
         effects += self.scaling.on_changed(record.id)
         if before is not None and before.home != record.home:
             effects.append(Send(accesspoint, [_gone(before, message.epoch)]))
@@ -188,6 +258,7 @@ class MatcherCore:
         answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, removed is not None)
         effects: Effects = [Erase([message.id], Answer(accesspoint, answer)), *self.scaling.on_changed(message.id)]
         if removed is not None:
+            self.ended.note(removed, self._clock_ns() / 1e9)
             self._holdings.shares.discard(message.id)
             effects += self._holdings.announcing.changes()
             if removed.home != message.connpoint:
@@ -226,7 +297,10 @@ class MatcherCore:
     def on_find_subscriptions(self, accesspoint: str, message: FindSubscriptions) -> Effects:
         if not self._is_current(message.epoch):
             return []
-        records, cursor = self._holdings.page(message, self._hidden(message.epoch))
+        if message.ended:
+            records, cursor = self.ended.of(message.subscriber)[-message.limit :], ""
+        else:
+            records, cursor = self._holdings.page(message, self._hidden(message.epoch))
         answer = SubscriptionsFound(
             message.epoch, message.ref, message.connpoint, self._name, records, cursor, message.asked
         )
@@ -263,15 +337,23 @@ class MatcherCore:
     def on_second(self, now_s: float) -> Effects:
         """Subscriptions whose window has passed are forgotten."""
         self.calls.on_second(now_s)
+        self.ended.on_second(now_s)
         accesspoint, epoch = self.scaling.any_accesspoint()
         if not accesspoint:
             return []
         effects: Effects = []
         for record, counted in self._holdings.passed(now_s, _ENDS_AT_ONCE, self._hidden(epoch)):
             effects.append(Erase([record.id], None))
+            self.ended.note(record, now_s)
             if counted:  # else its home is told by the matcher where it counts, which may know another end
                 effects.append(Send(accesspoint, [_gone(record, epoch)]))
         return effects + self._holdings.announcing.changes()
+
+    def on_expired(self, ids: list[str], now_s: float) -> Effects:
+        """The store has let go of these. The index knew the same end and has most likely forgotten them before."""
+        self.expired += len(ids)
+        left = [record for record in map(self.index.get, ids) if record is not None]
+        return self.on_second(now_s) if any(one.until_s is not None and one.until_s <= now_s for one in left) else []
 
     # What the scaling asks for
 
@@ -281,8 +363,12 @@ class MatcherCore:
         if all_passed:
             answers, self._answers = self._answers, []
         requests, self._requests = self._requests, []
+        questions, self._questions = self._questions, []
         effects: Effects = [send for answer in answers for send in self._answer(answer)]
-        return effects + self._answer_kept(requests)
+        effects += self._answer_kept(requests)
+        for accesspoint, question in questions:
+            effects += self.on_find_publications(accesspoint, question)
+        return effects
 
     def _answer_kept(self, requests: list[tuple[MatchRequest, int]]) -> Effects:
         effects: Effects = []
@@ -290,7 +376,7 @@ class MatcherCore:
             selector = self.scaling.selector_of(request.epoch)
             if selector is not None:
                 effects += self._match(selector, [request], arrived_ns / 1e9, arrived_ns)
-        return effects
+        return list(self._keeping.behind(effects))
 
     def on_settled(self, selector: Selector) -> Effects:
         """One epoch is left. The first time after a start, the store may hold what a scaling before it moved away."""

@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
-from braid.messages import Send, SubscriptionRemoved, SubscriptionStored
+from braid.messages import FindPublications, KeptBatch, Send, SubscriptionRemoved, SubscriptionStored, UnderWay
 from braid.scaling import ReportStep
 from braid.subscription import SubscriptionRecord
+from services.matcher.storage.records import Cursor
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -22,6 +23,7 @@ class Store(msgspec.Struct, frozen=True):
 
     record: SubscriptionRecord
     answer: Answer
+    is_new: bool = False  # nothing of the same id is stored
 
 
 class Erase(msgspec.Struct, frozen=True):
@@ -42,6 +44,39 @@ class StoreState(msgspec.Struct, frozen=True):
     ends: str
 
 
+class Keep(msgspec.Struct, frozen=True):
+    """Publications to be stored. `MatcherCore.on_kept` is called with the ticket when they are, or could not be.
+
+    Ordering duty: tickets come back in the order in which they were given out.
+    """
+
+    ticket: int
+    batches: list[KeptBatch]
+
+
+class Search(msgspec.Struct, frozen=True):
+    """`MatcherCore.on_searched` is to be called with what was found among all that was to be kept before."""
+
+    accesspoint: str
+    question: FindPublications
+    under_way: dict[str, UnderWay]  # of that
+
+
+class KeepForeign(msgspec.Struct, frozen=True):
+    """Publications of a matcher that leaves. `on_foreign_kept` is called only when they are stored."""
+
+    matcher: str
+    epoch: int
+    number: int
+    batches: list[KeptBatch]
+
+
+class ReadKept(msgspec.Struct, frozen=True):
+    """`MatcherCore.on_kept_read` is to be called with some of all kept publications, from here on."""
+
+    after: Cursor | None
+
+
 class ExpectForeign(msgspec.Struct, frozen=True):
     """From now on the store may hold subscriptions of others, until the opposite is written. Survives a crash.
 
@@ -59,5 +94,18 @@ class Continue(msgspec.Struct, frozen=True):
     """`MatcherCore.on_continue` is to be called when other messages had their turn."""
 
 
-Effect = Send | Store | Erase | StoreState | ExpectForeign | WhenWritten | Continue | ReportStep
+Effect = (
+    Send
+    | Store
+    | Erase
+    | StoreState
+    | Keep
+    | KeepForeign
+    | ReadKept
+    | Search
+    | ExpectForeign
+    | WhenWritten
+    | Continue
+    | ReportStep
+)
 Effects = list[Any]  # of Effect; lists of one kind are joined all the time

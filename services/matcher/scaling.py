@@ -13,16 +13,27 @@ from typing import Any, Protocol
 import structlog
 
 from braid.machine import Machine, Transition, in_each
-from braid.messages import AddMatcherState, ChangeMatcherOnExitPoint, MatcherStateStored, Send
+from braid.messages import (
+    AddMatcherState,
+    ChangeMatcherOnExitPoint,
+    HandOverPublications,
+    KeptBatch,
+    MatcherStateStored,
+    PublicationsHandedOver,
+    Send,
+)
 from braid.phases import Changing, Copying, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
 from braid.scaling import Reports, Step
 from braid.selector import Selector, selector_of
 from braid.topology import Change, Configuration
 from services.matcher.calls import LatestCalls
-from services.matcher.effects import Continue, Effects, StoreState
+from services.matcher.departing import Departure
+from services.matcher.effects import Continue, Effects, KeepForeign, StoreState
+from services.matcher.ended import Ended
 from services.matcher.handing_over import HandingOver
 from services.matcher.holdings import Holdings
 from services.matcher.scaling_states import AllCopied, AllCut, AllEnded, AllStarted, AllStateThere, Heard, State
+from services.matcher.storage.records import Cursor
 from services.matcher.transfer import Pace
 
 log = structlog.get_logger()
@@ -32,6 +43,8 @@ class Core(Protocol):
     """What the scaling needs of the rest of the matcher."""
 
     calls: LatestCalls
+    keeps_publications: bool
+    ended: Ended
 
     def on_begun(self) -> Effects:
         """Subscriptions of others may be in the store from now on."""
@@ -64,6 +77,7 @@ class MatcherScaling:
         self._took_over = False  # started again behind the point of no return: the old epoch is not answered
         self._heard: dict[int, Heard] = {}
         self._handing_over: HandingOver | None = None  # unless this process began behind the point of no return
+        self._departure: Departure | None = None  # of a matcher that leaves
         self._reports = Reports()
 
     # What others ask
@@ -106,7 +120,10 @@ class MatcherScaling:
 
     def progress(self) -> dict[str, float]:
         moved = None if self._handing_over is None else self._handing_over.moved
-        return {} if moved is None else {"moved": moved}
+        progress = {} if moved is None else {"moved": float(moved)}
+        if self._departure is not None:
+            progress["publications_handed_over"] = float(self._departure.handed_over)
+        return progress
 
     @property
     def change(self) -> Change | None:
@@ -179,6 +196,30 @@ class MatcherScaling:
         """Goes on with what was left for later."""
         return [] if self._handing_over is None else self._handing_over.go_on() + self._advance()
 
+    # Kept publications
+
+    def on_kept(self, batches: list[KeptBatch]) -> list[Send]:
+        """This matcher is about to keep these."""
+        return [] if self._departure is None else self._departure.add(batches)
+
+    def on_kept_read(self, batches: list[KeptBatch], after: Cursor | None) -> Effects:
+        return [] if self._departure is None else self._departure.on_read(batches, after) + self._advance()
+
+    def on_hand_over_publications(self, matcher: str, message: HandOverPublications) -> Effects:
+        """Whenever they come, and however often."""
+        self._core.ended.add(message.ended)
+        return [KeepForeign(matcher, message.epoch, message.number, message.batches)]
+
+    def on_foreign_kept(self, kept: KeepForeign) -> list[Send]:
+        return [Send(kept.matcher, [PublicationsHandedOver(kept.epoch, kept.number)])]
+
+    def on_publications_handed_over(self, matcher: str, message: PublicationsHandedOver) -> Effects:
+        if self._departure is None or not self.is_new(message.epoch):
+            return []
+        return self._departure.on_handed_over(matcher, message.number) + self._advance()
+
+    # Changes
+
     def on_changed(self, id: str) -> Effects:
         """A call of the old epoch has changed or ended it."""
         return [] if self._handing_over is None else self._handing_over.on_changed(id)
@@ -197,6 +238,7 @@ class MatcherScaling:
         if change is None:
             return []
         sends = [] if self._handing_over is None else self._handing_over.on_receiver_up(peer)
+        sends += [] if self._departure is None else self._departure.on_receiver_up(peer)
         configuration = self._configuration
         assert configuration is not None
         if peer in configuration.union("exitpoint"):
@@ -214,7 +256,7 @@ class MatcherScaling:
             self._holdings.shares.go_back()
         self._configuration = configuration
         self._old, self._new = selector_of(configuration), None
-        self._handing_over, self._took_over = None, False
+        self._handing_over, self._departure, self._took_over = None, None, False
         self.state = State.SERVING
         used = max(configuration.epoch, configuration.epochs)
         self._heard = {epoch: heard for epoch, heard in self._heard.items() if epoch > used}
@@ -230,7 +272,7 @@ class MatcherScaling:
         self._handing_over = HandingOver(
             self._name, self._old, self._new, holdings=self._holdings, calls=self._core.calls, pace=self._pace
         )
-        effects = self._core.on_begun() + self._handing_over.begin()
+        effects = self._core.on_begun() + self._handing_over.begin() + self._depart()
         heard = self._of(change.to.epoch)
         chunks, heard.chunks = heard.chunks, []
         for matcher, chunk in chunks:
@@ -270,13 +312,13 @@ class MatcherScaling:
         """Started again since all state arrived: what is on disk is the state of the new epoch."""
         self._know(event)
         self.state = State.READY
-        return self._take_over()
+        return self._take_over() + self._depart()
 
     def on_over(self, event: Flushing | Ending) -> Effects:
         """The coordinator has gone on; whoever is late need not see every cut."""
         started_again = self.state is State.SERVING
         self._know(event)
-        effects = self._take_over() if started_again else []
+        effects = self._take_over() + self._depart() if started_again else []
         if isinstance(self._due(), AllCut):
             return effects + self.on_all_cut(AllCut())
         # Somebody may still speak of the old epoch: it gets no answer, and what it sent comes again in the new one.
@@ -313,6 +355,19 @@ class MatcherScaling:
         self._holdings.throw_out_foreign(self._name, self._new)
         return [Continue()]
 
+    def _depart(self) -> Effects:
+        """One that is no matcher behind the change has nobody to keep publications for."""
+        assert self._old is not None
+        assert self._new is not None
+        if (
+            not self._core.keeps_publications
+            or self._name in self._new.matchers
+            or self._name not in self._old.matchers
+        ):
+            return []
+        self._departure = Departure(self._new, self._core.ended.all())
+        return self._departure.begin()
+
     def _of(self, epoch: int) -> Heard:
         return self._heard.setdefault(epoch, Heard())
 
@@ -341,7 +396,8 @@ class MatcherScaling:
             case State.READY:
                 event, is_due = AllCut(), heard.cut >= accesspoints and heard.exit_cut >= accesspoints
             case State.CHANGED:
-                event, is_due = AllEnded(), heard.ended >= accesspoints
+                has_gone = self._departure is None or self._departure.is_done
+                event, is_due = AllEnded(), heard.ended >= accesspoints and has_gone
         return event if is_due else None
 
     def _announce(self, configuration: Configuration) -> Effects:
@@ -356,6 +412,7 @@ class MatcherScaling:
         return (
             self._handing_over is not None
             and self._handing_over.is_copied
+            and (self._departure is None or self._departure.is_copied)
             and self._core.is_clean
             and self._holdings.announcing.is_nearly_told
         )

@@ -1,6 +1,7 @@
 """The matcher as a process."""
 
 import asyncio
+import gc
 import time
 from functools import partial
 from typing import Any
@@ -15,16 +16,34 @@ from braid.matching.warm import warm
 from braid.messages import AnyMessage, Send
 from braid.scaling import ReportStep
 from braid.slice import ProbedSlice
+from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
+from services.matcher import searching
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Store, StoreState, WhenWritten
-from services.matcher.store import SubscriptionStore
+from services.matcher.effects import (
+    Answer,
+    Continue,
+    Effects,
+    Erase,
+    ExpectForeign,
+    Keep,
+    KeepForeign,
+    ReadKept,
+    Search,
+    Store,
+    StoreState,
+    WhenWritten,
+)
+from services.matcher.storage.records import Cursor, Usage
+from services.matcher.store import MatcherStore
 
 log = structlog.get_logger()
 
 _EXPIRE_EVERY_S = 1.0
+_TELL_RECOVERY_S = 1.0
 _PAUSE_S = 0.001  # between parts of long work; messages have their turn
-_QUEUED_WRITES_MAX = 50_000  # a subscription beyond it is dropped; its connection point asks again
+_QUEUED_WRITES_MAX = 50_000  # what is to be written beyond it is dropped; its connection point asks or sends again
+_WRITTEN = (messages.Subscribe, messages.Unsubscribe, messages.MatchRequest)
 
 
 class Matcher(ProbedSlice):
@@ -33,7 +52,7 @@ class Matcher(ProbedSlice):
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
         self._core: MatcherCore  # made when the engine is compiled
-        self._store = SubscriptionStore(self.directory / "subscriptions", settings.matching)
+        self._store = MatcherStore(self.directory / "store", settings)
         self._expire_at_s = 0.0
         self._continuing = False
 
@@ -41,11 +60,34 @@ class Matcher(ProbedSlice):
         if not is_complete():
             log.warning("compiling the matching engine; 'python -m braid.matching.warm' does it ahead of time")
         await asyncio.to_thread(warm)
-        self._core = MatcherCore(self.name, time.time_ns)
-        started = time.perf_counter()
-        records, foreign_expected = await self._store.open()
-        self._core.on_recovered(records, foreign_expected)
-        log.info("recovered", subscriptions=len(records), seconds=round(time.perf_counter() - started, 3))
+        storage = self.settings.storage
+        self._core = MatcherCore(
+            self.name, time.time_ns, keeps_publications=storage.keep_publications, remember_s=storage.remember_s
+        )
+        self._store.on_expired = self._on_expired
+        await self._recover()
+
+    async def _recover(self) -> None:
+        """Says how far it is, because very many take a while."""
+        started = told = time.perf_counter()
+
+        def on_recovering(records: list[SubscriptionRecord], entries: int) -> None:
+            nonlocal told
+            self._core.on_recovering(records)
+            if time.perf_counter() - told >= _TELL_RECOVERY_S:
+                told = time.perf_counter()
+                log.info("recovering", subscriptions=len(self._core.index), entries=entries)
+
+        gc.disable()  # all of it stays, so nothing of it is garbage
+        try:
+            foreign_expected = await self._store.open(on_recovering)
+        finally:
+            gc.enable()
+        self._core.on_recovered([], foreign_expected)
+        self._core.ended.add(await self._store.read_ended())
+        seconds = time.perf_counter() - started
+        log.info("recovered", subscriptions=len(self._core.index), seconds=round(seconds, 3))
+        metrics.RECOVERY_SECONDS.set(seconds)
 
     async def close(self) -> None:
         await super().close()
@@ -69,11 +111,11 @@ class Matcher(ProbedSlice):
             self._perform_all(self._core.on_accesspoint_up(peer.name))
 
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
+        if self._store.queued > _QUEUED_WRITES_MAX and kind in _WRITTEN:
+            metrics.MESSAGES_DROPPED.labels(self.layer, "store is behind").inc(len(run))
+            return
         if kind is messages.MatchRequest:
             self._perform_all(self._core.on_match_requests(run, time.time(), time.time_ns()))
-            return
-        if self._store.queued > _QUEUED_WRITES_MAX and kind in (messages.Subscribe, messages.Unsubscribe):
-            metrics.MESSAGES_DROPPED.labels(self.layer, "store is behind").inc(len(run))
             return
         core, sender = self._core, peer.name
         for message in run:
@@ -86,6 +128,8 @@ class Matcher(ProbedSlice):
                     self._perform_all(core.on_find_subscriptions(sender, message))
                 case messages.Explain():
                     self._perform_all(core.on_explain(sender, message, time.time()))
+                case messages.FindPublications():
+                    self._perform_all(core.on_find_publications(sender, message))
                 case messages.AnchorsKnown():
                     self._perform_all(core.on_anchors_known(sender, message))
                 case _:
@@ -101,8 +145,12 @@ class Matcher(ProbedSlice):
                 self._perform_all(scaling.on_add_matcher_state(sender, message))
             case messages.MatcherStateStored():
                 self._perform_all(scaling.on_matcher_state_stored(sender, message))
+            case messages.HandOverPublications():
+                self._perform_all(scaling.on_hand_over_publications(sender, message))
+            case messages.PublicationsHandedOver():
+                self._perform_all(scaling.on_publications_handed_over(sender, message))
             case messages.ChangeMatcherOnExitPoint():
-                self._perform_all(scaling.on_change_matcher_on_exit_point(sender, message))
+                self._perform_all(self._core.on_change_matcher_on_exit_point(sender, message))
             case messages.ExitPointScaling(epoch):
                 self._perform_all(scaling.on_exit_point_scaling(sender, epoch))
             case messages.ChangeMatcher(epoch):
@@ -117,8 +165,8 @@ class Matcher(ProbedSlice):
             match effect:
                 case Send() | ReportStep():
                     self.perform([effect])
-                case Store(record, answer):
-                    self._store.put(record, partial(self._on_written, answer))
+                case Store(record, answer, is_new):
+                    self._store.put(record, is_new=is_new, done=partial(self._on_written, answer))
                 case Erase(ids, answer):
                     self._store.erase(ids, None if answer is None else partial(self._on_written, answer))
                 case StoreState(records, removed):
@@ -129,6 +177,41 @@ class Matcher(ProbedSlice):
                     self._store.expect_foreign(expected)
                 case Continue():
                     self._continue_soon()
+                case _:
+                    self._perform_for_publications(effect)
+
+    def _perform_for_publications(self, effect: Keep | KeepForeign | ReadKept | Search) -> None:
+        match effect:
+            case Keep(ticket, batches):
+                self._store.keep(batches, partial(self._on_kept, ticket))
+            case KeepForeign(_, _, _, batches):
+                self._store.keep(batches, partial(self._on_foreign_kept, effect))
+            case ReadKept(after):
+                self._store.read_kept(after, self._on_kept_read)
+            case Search(_, question, _):
+                self._store.search(question, partial(self._on_searched, effect))
+
+    def _on_expired(self, ids: list[str]) -> None:
+        self._perform_all(self._core.on_expired(ids, time.time()))
+
+    def _on_kept(self, ticket: int, _failure: Exception | None) -> None:
+        """A failure was logged already; what cannot be kept is at least delivered."""
+        self.perform(self._core.on_kept(ticket))
+
+    def _on_foreign_kept(self, effect: KeepForeign, failure: Exception | None) -> None:
+        """What cannot be kept is not acknowledged; the one that leaves goes on without it in the end."""
+        if failure is None:
+            self.perform(self._core.scaling.on_foreign_kept(effect))
+
+    def _on_kept_read(self, batches: list[messages.KeptBatch], after: Cursor | None) -> None:
+        with self.longest_steps.noting("kept read"):
+            self._perform_all(self._core.scaling.on_kept_read(batches, after))
+
+    def _on_searched(self, effect: Search, done: searching.Search | None) -> None:
+        if done is None:
+            self._core.on_not_searched(effect)
+        else:
+            self.perform(self._core.on_searched(effect, done.found, done.reached_s))
 
     def _on_written(self, answer: Answer, failure: Exception | None) -> None:
         if failure is None:
@@ -168,9 +251,19 @@ class Matcher(ProbedSlice):
         metrics.SCALING_DROPPED.set(self._core.dropped)
         metrics.CALLS_OVERTAKEN.set(self._core.calls.overtaken)
         metrics.SUBSCRIPTIONS_REFUSED.set(self._core.refused)
+        metrics.SUBSCRIPTIONS_EXPIRED.set(self._core.expired)
         metrics.ORDER_VIOLATIONS.labels(self.layer).set(self._core.scaling.violations)
         self.show_progress(self._core.scaling.progress())
         self._show(self._core.index.statistics())
+        self._show_storage(self._store.usage)
+
+    def _show_storage(self, usage: Usage) -> None:
+        metrics.STORAGE_BYTES.set(usage.disk_bytes)
+        metrics.STORAGE_ENTRIES.set(usage.entries)
+        metrics.STORAGE_WINDOWS_DROPPED.set(usage.windows_dropped)
+        metrics.STORAGE_DAMAGES.set(len(self._store.damages))
+        metrics.PUBLICATIONS_GIVEN_UP.labels("evicted").set(usage.publications_evicted)
+        metrics.PUBLICATIONS_GIVEN_UP.labels("no room").set(self._store.not_kept)
 
     def _show(self, statistics: dict[str, int]) -> None:
         metrics.SUBSCRIPTIONS.labels(self.layer).set(statistics["subscriptions"])

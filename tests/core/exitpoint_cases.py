@@ -30,6 +30,7 @@ def partial(
     origin: str = ORIGIN,
     hops: list[Hop] | None = None,
     asked: tuple[int, ...] | None = None,
+    attempt: int = 0,
 ) -> Partial:
     """By default the only one, with one match for connpoint-2. With `asked`, only these matchers were."""
     if matched is None:
@@ -37,7 +38,18 @@ def partial(
     names = None if asked is None else [f"matcher-{number}" for number in asked]
     several = of if asked is None else len(asked)
     return Partial(
-        epoch, origin, sequence, previous, watermark, PUBLISHER, several, f"matcher-{matcher}", matched, hops, names
+        epoch,
+        origin,
+        sequence,
+        previous,
+        watermark,
+        PUBLISHER,
+        several,
+        f"matcher-{matcher}",
+        matched,
+        hops,
+        names,
+        attempt,
     )
 
 

@@ -3,14 +3,11 @@
 from typing import Any
 
 from braid.content import Content, encode_content
-from braid.messages import (
-    MatchRequest,
-    Send,
-    Subscribe,
-)
+from braid.messages import MatchRequest, Subscribe
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
 from services.matcher.core import MatcherCore
+from services.matcher.effects import Effects
 
 CONFIGURATION = Configuration(1, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1", "exitpoint-2"))
 NOW = 1000.0
@@ -33,10 +30,10 @@ def content(**attributes: Any) -> bytes:
 
 
 def request(sequence: int, *contents: bytes, publisher: int = 0, epoch: int = 1, hops: Any = None) -> MatchRequest:
-    return MatchRequest(epoch, "connpoint-1.a", sequence, sequence - 1, 0, publisher, 2, list(contents), hops)
+    return MatchRequest(epoch, "connpoint-1.a", sequence, sequence - 1, 0, publisher, 1.5, 2, list(contents), hops)
 
 
-def match(core: MatcherCore, *requests: MatchRequest) -> list[Send]:
+def match(core: MatcherCore, *requests: MatchRequest) -> Effects:
     return core.on_match_requests(list(requests), NOW, 7)
 
 

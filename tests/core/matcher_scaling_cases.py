@@ -26,8 +26,10 @@ COMING, COMING_HERE = (
 )  # subscriptions that come meanwhile
 
 
-def matcher(name: str, ids: Iterable[str] = (), *, configuration: Configuration = SETTLED) -> MatcherCore:
-    core = MatcherCore(name, lambda: 999)
+def matcher(
+    name: str, ids: Iterable[str] = (), *, configuration: Configuration = SETTLED, keeps: bool = False
+) -> MatcherCore:
+    core = MatcherCore(name, lambda: 999, keeps_publications=keeps)
     core.on_recovered([record(id) for id in ids])
     core.on_configuration(configuration)
     return core
@@ -135,7 +137,7 @@ def copy(core: MatcherCore, configuration: Configuration | None = None) -> Effec
     return acknowledge(core, settle(core, core.on_configuration(configuration or during("copying"))))
 
 
-def sender(state: State = State.SERVING) -> MatcherCore:
+def sender(state: State = State.SERVING, *, keeps: bool = False) -> MatcherCore:
     """matcher-1, who has everything in the old epoch."""
     sent: Effects = []
 
@@ -159,7 +161,7 @@ def sender(state: State = State.SERVING) -> MatcherCore:
         State.CHANGED: cut,
         State.ENDED: finish,
     }
-    return _lead(matcher("matcher-1", IDS), ways, state)
+    return _lead(matcher("matcher-1", IDS, keeps=keeps), ways, state)
 
 
 def receiver(state: State = State.SERVING, *records: SubscriptionRecord) -> MatcherCore:

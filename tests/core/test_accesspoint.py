@@ -34,11 +34,11 @@ def accesspoint() -> AccessPointCore:
 
 
 def publications(sequence: int, epoch: int = 4, hops: Any = None) -> Publications:
-    return Publications(epoch, "connpoint-1.a", sequence, sequence - 1, 2, 77, [b"{}", b"[]"], hops)
+    return Publications(epoch, "connpoint-1.a", sequence, sequence - 1, 2, 77, 1.5, [b"{}", b"[]"], hops)
 
 
 def test_every_matcher_gets_the_whole_batch_and_how_many_are_asked() -> None:
-    requests = [MatchRequest(4, "connpoint-1.a", n, n - 1, 2, 77, 2, [b"{}", b"[]"], None) for n in (3, 4)]
+    requests = [MatchRequest(4, "connpoint-1.a", n, n - 1, 2, 77, 1.5, 2, [b"{}", b"[]"], None) for n in (3, 4)]
     assert accesspoint().on_publications([publications(3), publications(4)], NOW, 7) == [
         Send("matcher-1", requests),
         Send("matcher-2", requests),

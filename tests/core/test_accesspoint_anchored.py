@@ -31,7 +31,7 @@ def anchors(part: int, *numbers: int, begins: bool = False) -> Anchors:
 
 
 def publications(sequence: int, *contents: bytes, publisher: int = 77, hops: Any = None) -> Publications:
-    return Publications(4, "connpoint-1.a", sequence, sequence - 1, 2, publisher, list(contents), hops)
+    return Publications(4, "connpoint-1.a", sequence, sequence - 1, 2, publisher, 1.5, list(contents), hops)
 
 
 def request(
@@ -45,7 +45,7 @@ def request(
     several = 3 if asked is None else len(asked)
     listed = None if asked is None else list(asked)
     return MatchRequest(
-        epoch, "connpoint-1.a", sequence, sequence - 1, 2, publisher, several, list(contents), None, places, listed
+        epoch, "connpoint-1.a", sequence, sequence - 1, 2, publisher, 1.5, several, list(contents), None, places, listed
     )
 
 

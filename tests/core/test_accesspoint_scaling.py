@@ -65,11 +65,11 @@ def subscribe(ref: int, id: str, epoch: int = OLD_EPOCH) -> Subscribe:
 
 
 def publications(sequence: int, *contents: bytes) -> Publications:
-    return Publications(OLD_EPOCH, "connpoint-1.a", sequence, 0, 0, 7, list(contents) or [b"{}"])
+    return Publications(OLD_EPOCH, "connpoint-1.a", sequence, 0, 0, 7, 1.5, list(contents) or [b"{}"])
 
 
 def requests(epoch: int, partials: int, *sequences: int) -> list[Any]:
-    return [MatchRequest(epoch, "connpoint-1.a", sequence, 0, 0, 7, partials, [b"{}"]) for sequence in sequences]
+    return [MatchRequest(epoch, "connpoint-1.a", sequence, 0, 0, 7, 1.5, partials, [b"{}"]) for sequence in sequences]
 
 
 # Phase by phase

@@ -14,7 +14,7 @@ from braid.cli.scale import numbers_of
 from braid.cli.sub import Scope
 from braid.topics import SCOPES
 
-COMMANDS = ("up", "down", "status", "scale", "replace", "sub", "pub", "trace", "explain", "config")
+COMMANDS = ("up", "down", "status", "scale", "replace", "sub", "pub", "history", "trace", "explain", "config")
 HEAVY = ("pyspark", "fastapi", "kazoo", "uvicorn", "plyvel", "numpy")
 NOWHERE = "http://127.0.0.1:9"  # the discard port, where nothing listens
 

@@ -1,5 +1,6 @@
 """Frames: what goes in comes out, however the bytes are cut; what is not ours is refused with a reason."""
 
+import math
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -33,12 +34,18 @@ from braid.messages import (
     ExitPointScaling,
     Explain,
     Explained,
+    FindPublications,
     FindSubscriptions,
+    HandOverPublications,
+    Kept,
+    KeptBatch,
     MatcherStateStored,
     MatchRequest,
     Notifications,
     Partial,
     Publications,
+    PublicationsFound,
+    PublicationsHandedOver,
     Received,
     ScaleEnd,
     StartScale,
@@ -47,6 +54,7 @@ from braid.messages import (
     SubscriptionRemoved,
     SubscriptionsFound,
     SubscriptionStored,
+    UnderWay,
     Unsubscribe,
 )
 from braid.subscription import SubscriptionRecord
@@ -56,14 +64,15 @@ RECORD = SubscriptionRecord("s-1", "anna", "connpoint-1", "n = 1", 12.5, None, 9
 HOPS = [("connpoint-1", 1_700_000_000_000_000_000, 1_700_000_000_000_000_001)]
 
 EVERY_MESSAGE: list[Any] = [
-    Publications(1, "connpoint-1.a", 7, 6, 5, 2**64 - 1, [b"{}", b"\x00\xff"], HOPS),
-    Publications(1, "connpoint-1.a", 8, 0, 5, 0, []),
-    MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 3, [b"{}"], HOPS),
-    MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 1, [], None, [], ["matcher-1"]),
-    MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 2, [b"{}"], HOPS, [4], ["matcher-1", "matcher-3"]),
+    Publications(1, "connpoint-1.a", 7, 6, 5, 2**64 - 1, 1.5, [b"{}", b"\x00\xff"], HOPS),
+    Publications(1, "connpoint-1.a", 8, 0, 5, 0, 0.0, []),
+    Publications(1, "connpoint-1.a", 8, 0, 5, 0, 0.0, [], None, 1_700_000_000),
+    MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 1.5, 3, [b"{}"], HOPS),
+    MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 1.5, 1, [], None, [], ["matcher-1"]),
+    MatchRequest(1, "connpoint-1.a", 7, 6, 5, 2**63, 1.5, 2, [b"{}"], HOPS, [4], ["matcher-1", "matcher-3"], 2),
     Partial(1, "connpoint-1.a", 7, 6, 5, 2**63, 3, "matcher-1", [("connpoint-2", [(0, ["s-1", "s-2"], b"{}")])], HOPS),
     Partial(1, "connpoint-1.a", 7, 6, 5, 2**63, 3, "matcher-1", []),
-    Partial(1, "connpoint-1.a", 7, 6, 5, 2**63, 1, "matcher-1", [], None, ["matcher-1"]),
+    Partial(1, "connpoint-1.a", 7, 6, 5, 2**63, 1, "matcher-1", [], None, ["matcher-1"], 2),
     Notifications(1, "connpoint-1.a", 7, 5, 2**63, [(4, ["s-1"], b"{}")], HOPS),
     Received(1, "connpoint-1.a", [7, 8], [(7, HOPS)]),
     Confirmed(1, "connpoint-1.a", [7, 8]),
@@ -71,6 +80,7 @@ EVERY_MESSAGE: list[Any] = [
     Subscribe(1, 3, "connpoint-1", msgspec.structs.replace(RECORD, anchor="f0:5")),
     Unsubscribe(1, 4, "connpoint-1", "s-1"),
     FindSubscriptions(1, 5, "connpoint-1", subscriber="ännå", after="s-0", limit=10, asked=3),
+    FindSubscriptions(1, 5, "connpoint-1", subscriber="ännå", ended=True),
     SubscriptionStored(1, 3, "connpoint-1", "s-1"),
     SubscriptionRemoved(1, 4, "connpoint-1", "s-1", False),
     SubscriptionsFound(1, 5, "connpoint-1", "matcher-1", [RECORD], "s-1", 3),
@@ -78,11 +88,27 @@ EVERY_MESSAGE: list[Any] = [
     Explain(1, 5, "connpoint-1", b"{}", "s-1", 10, 3),
     Explained(1, 5, "connpoint-1", "matcher-1", ["s-1"], 1, b"{}", 3),
     ConfirmedElsewhere(1, "connpoint-1.a", [7, 8]),
+    FindPublications(1, 6, "connpoint-1", RECORD, -math.inf, math.inf, 10),
+    FindPublications(1, 6, "connpoint-1", RECORD, 1.5, 2.5, 10, [RECORD], ["accesspoint-1", "accesspoint-2"], 3),
+    PublicationsFound(
+        1,
+        6,
+        "connpoint-1",
+        "matcher-1",
+        [Kept(1.5, "connpoint-1.a", 7, 4, b"{}", 6, True), Kept(1.5, "connpoint-1.a", 8, 0, b"\x00\xff")],
+        {"connpoint-1.a": UnderWay(5, {7: 6, 8: 0})},
+        0.5,
+        3,
+    ),
+    PublicationsFound(1, 6, "connpoint-1", "matcher-1", [], {}, None),
     StartScale(2),
     AddMatcherState(2, 1, [RECORD], ["s-2"], {"s-1": Calls("connpoint-1", {"connpoint-1": 2**53, "x": 0})}, ""),
     AddMatcherState(2, 2, [], [], {}, "copy"),
     AddMatcherState(2, 3, [], [], {"s-2": Calls("", {})}, "state"),
     MatcherStateStored(2, 1),
+    HandOverPublications(2, 1, [KeptBatch("connpoint-1.a", 7, 6, 1.5, [0, 4], [b"{}", b"\x00\xff"])]),
+    HandOverPublications(2, 2, [], [RECORD]),
+    PublicationsHandedOver(2, 1),
     ChangeMatcherOnExitPoint(2, "accesspoint-1", 3),
     ExitPointScaling(2),
     ChangeMatcher(2),

@@ -145,6 +145,7 @@ def test_the_hex_example_decodes() -> None:
         previous=6,
         watermark=5,
         publisher=hash64("sensor-1"),
+        published_s=1_700_000_000.5,
         contents=[b'{"id":"a","attributes":{"value":41}}'],
     )
     assert encode_frames([message], 1000) == [frame]

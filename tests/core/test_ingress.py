@@ -16,7 +16,7 @@ def test_a_batch_is_sent_when_it_is_logged_and_not_before() -> None:
     assert (core.window_publications, core.window_bytes) == (2, 8)
     assert core.on_tick(1000.0) == []
     assert core.on_logged(batch, 100.0, 0) == [
-        Send("accesspoint-1", [Publications(1, ORIGIN, 1, 0, 0, EVEN, [b"one", b"three"], None)])
+        Send("accesspoint-1", [Publications(1, ORIGIN, 1, 0, 0, EVEN, 100.0, [b"one", b"three"], None)])
     ]
 
 
@@ -117,7 +117,9 @@ def test_sent_again_is_the_same_batch_under_the_current_epoch_and_watermark() ->
     publish(core, EVEN, b"same")
     confirm(core, 1)
     core.on_configuration(Configuration(2, ("accesspoint-9",), ("matcher-1",), ("exitpoint-1",)))
-    assert core.on_tick(102.0) == [Send("accesspoint-9", [Publications(2, ORIGIN, 2, 0, 1, EVEN, [b"same"], None)])]
+    assert core.on_tick(102.0) == [
+        Send("accesspoint-9", [Publications(2, ORIGIN, 2, 0, 1, EVEN, 100.0, [b"same"], None, attempt=1)])
+    ]
 
 
 def test_previous_of_a_retry_skips_what_was_confirmed() -> None:
@@ -213,17 +215,17 @@ def test_a_batch_behind_a_failed_one_follows_the_one_before_it() -> None:
 def test_recovered_batches_of_older_origins_are_sent_at_once_in_their_order() -> None:
     core = IngressCore(ORIGIN, SETTINGS)
     recovered = [
-        ("connpoint-1.1", 5, EVEN, [b"a"]),
-        ("connpoint-1.1", 7, ODD, [b"b"]),
-        ("connpoint-1.1", 9, EVEN, [b"c"]),
-        ("connpoint-1.2", 1, EVEN, [b"d"]),
+        ("connpoint-1.1", 5, EVEN, [b"a"], 40.0),
+        ("connpoint-1.1", 7, ODD, [b"b"], 40.0),
+        ("connpoint-1.1", 9, EVEN, [b"c"], 40.0),
+        ("connpoint-1.2", 1, EVEN, [b"d"], 40.0),
     ]
     core.on_recovered(recovered, 50.0)
     assert core.window_publications == 4
     core.on_configuration(CONFIGURATION)
-    assert [
-        (m.origin, m.sequence, m.previous, m.watermark, m.contents) for s in core.on_tick(50.0) for m in s.messages
-    ] == [
+    again = [message for send in core.on_tick(50.0) for message in send.messages]
+    assert {message.published_s for message in again} == {40.0}
+    assert [(m.origin, m.sequence, m.previous, m.watermark, m.contents) for m in again] == [
         ("connpoint-1.1", 5, 0, 4, [b"a"]),
         ("connpoint-1.1", 7, 0, 4, [b"b"]),
         ("connpoint-1.1", 9, 5, 4, [b"c"]),
@@ -233,7 +235,7 @@ def test_recovered_batches_of_older_origins_are_sent_at_once_in_their_order() ->
 
 def test_a_new_origin_starts_beside_the_recovered_ones() -> None:
     core = IngressCore(ORIGIN, SETTINGS)
-    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"])], 50.0)
+    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"], 40.0)], 50.0)
     core.on_configuration(CONFIGURATION)
     assert core.origin == ORIGIN
     assert sent(publish(core, EVEN)) == [("accesspoint-1", 1, 0, 0)]
@@ -241,7 +243,7 @@ def test_a_new_origin_starts_beside_the_recovered_ones() -> None:
 
 def test_the_watermark_of_a_recovered_origin_passes_its_gaps() -> None:
     core = IngressCore(ORIGIN, SETTINGS)
-    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"]), ("connpoint-1.1", 9, EVEN, [b"b"])], 50.0)
+    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"], 40.0), ("connpoint-1.1", 9, EVEN, [b"b"], 40.0)], 50.0)
     core.on_configuration(CONFIGURATION)
     assert confirm(core, 5, origin="connpoint-1.1") == [5]
     assert sent(core.on_tick(50.3)) == [("accesspoint-1", 9, 0, 8)]
@@ -249,7 +251,7 @@ def test_the_watermark_of_a_recovered_origin_passes_its_gaps() -> None:
 
 def test_a_recovered_origin_is_forgotten_with_its_last_batch() -> None:
     core = IngressCore(ORIGIN, SETTINGS)
-    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"])], 50.0)
+    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"], 40.0)], 50.0)
     assert confirm(core, 5, origin="connpoint-1.1") == [5]
     assert confirm(core, 5, origin="connpoint-1.1") == []
     assert core.is_drained

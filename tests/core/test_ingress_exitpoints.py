@@ -52,7 +52,7 @@ def test_a_batch_that_is_confirmed_before_an_earlier_one_is_told_with_that_one()
 
 def test_each_origin_is_told_of_by_itself() -> None:
     core = IngressCore(ORIGIN, SETTINGS)
-    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"]), ("connpoint-1.1", 6, EVEN, [b"b"])], 50.0)
+    core.on_recovered([("connpoint-1.1", 5, EVEN, [b"a"], 40.0), ("connpoint-1.1", 6, EVEN, [b"b"], 40.0)], 50.0)
     core.on_configuration(changing("moving"))
     assert told(core, 5, by="exitpoint-2", origin="connpoint-1.1") == [
         ("exitpoint-1", ConfirmedElsewhere(1, "connpoint-1.1", [5]))

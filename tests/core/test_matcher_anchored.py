@@ -241,7 +241,7 @@ def test_places_count_in_the_whole_batch() -> None:
     subscribe(core, "n < 3", "s-2")
     one, two = content(n=1), content(n=2)
     asked = ["matcher-1", "matcher-4"]
-    request = MatchRequest(1, "connpoint-1.a", 5, 4, 0, 0, 2, [two, content(n=9), one], None, [1, 4, 6], asked)
+    request = MatchRequest(1, "connpoint-1.a", 5, 4, 0, 0, 1.5, 2, [two, content(n=9), one], None, [1, 4, 6], asked)
     ((partial,),) = [send.messages for send in core.on_match_requests([request], NOW, 7)]
     assert partial.matched == [("connpoint-1", [(1, ["s-2"], two), (6, ["s-1", "s-2"], one)])]
     assert (partial.partials, partial.asked) == (2, asked)
@@ -250,7 +250,7 @@ def test_places_count_in_the_whole_batch() -> None:
 def test_a_request_for_nothing_is_answered_with_nothing() -> None:
     core = matcher()
     subscribe(core, "")
-    request = MatchRequest(1, "connpoint-1.a", 5, 4, 0, 0, 1, [], None, [], ["matcher-1"])
+    request = MatchRequest(1, "connpoint-1.a", 5, 4, 0, 0, 1.5, 1, [], None, [], ["matcher-1"])
     ((partial,),) = [send.messages for send in core.on_match_requests([request], NOW, 7)]
     assert (partial.matched, partial.asked) == ([], ["matcher-1"])
 
@@ -262,7 +262,7 @@ def test_each_request_has_its_own_places() -> None:
     places: list[Any] = [[3], None, [0, 7]]
     several = [[one], [one, one], [content(n=2), one]]
     requests = [
-        MatchRequest(1, "connpoint-1.a", number, 0, 0, 0, 1, contents, None, own, None)
+        MatchRequest(1, "connpoint-1.a", number, 0, 0, 0, 1.5, 1, contents, None, own, None)
         for number, (contents, own) in enumerate(zip(several, places, strict=True))
     ]
     (send,) = core.on_match_requests(requests, NOW, 7)

@@ -55,7 +55,7 @@ def test_a_call_is_done_and_answered_as_ever(state: State) -> None:
     core = sender(state)
     stored = Answer("accesspoint-1", SubscriptionStored(OLD_EPOCH, 1, "connpoint-1", COMING))
     removed = Answer("accesspoint-1", SubscriptionRemoved(OLD_EPOCH, 2, "connpoint-1", MOVING[0], existed=True))
-    assert subscribe(core, COMING, ref=1) == [Store(record(COMING, "n = 1"), stored), Continue()]
+    assert subscribe(core, COMING, ref=1) == [Store(record(COMING, "n = 1"), stored, is_new=True), Continue()]
     assert unsubscribe(core, MOVING[0], ref=2) == [Erase([MOVING[0]], removed), Continue()]
     assert core.on_written(stored) == [Send("accesspoint-1", [stored.message])]
     assert core.on_written(removed) == [Send("accesspoint-1", [removed.message])]

@@ -51,7 +51,7 @@ MOVED = [record(id) for id in MOVING]
 
 
 def request(sequence: int, epoch: int) -> MatchRequest:
-    return MatchRequest(epoch, "connpoint-1.a", sequence, 0, 0, 0, 2, [b"{}"])
+    return MatchRequest(epoch, "connpoint-1.a", sequence, 0, 0, 0, 1.5, 2, [b"{}"])
 
 
 def partials(effects: list[Any]) -> list[Partial]:

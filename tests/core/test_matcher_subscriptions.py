@@ -25,13 +25,15 @@ def test_a_subscription_is_answered_only_through_its_store_effect() -> None:
     core = matcher()
     given = record("s-1", "n = 1")
     answer = SubscriptionStored(1, 3, "connpoint-1", "s-1")
-    assert subscribe(core, given) == [Store(given, Answer("accesspoint-1", answer))]
+    assert subscribe(core, given) == [Store(given, Answer("accesspoint-1", answer), is_new=True)]
     assert matched(core, content(n=1)) == {"connpoint-1": [(0, ["s-1"], content(n=1))]}
 
 
 def test_asked_again_it_is_stored_and_answered_again() -> None:
     core = matcher()
-    assert subscribe(core, record("s-1")) == subscribe(core, record("s-1"))
+    (first,), (again,) = subscribe(core, record("s-1")), subscribe(core, record("s-1"))
+    assert (first.is_new, again.is_new) == (True, False)  # the second time there is something to replace
+    assert again == msgspec.structs.replace(first, is_new=False)
     assert len(core.index) == 1
 
 

@@ -28,10 +28,11 @@ from braid.subscription import (
     check_subscription,
 )
 from braid.topology import Configuration, Registration
-from services.connpoint.door import Closed, Item, MatchesExplained
+from services.connpoint.door import Closed, Item, KeptPublication, MatchesExplained, Past
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
 from services.connpoint.scaling import Scalings
+from tests.service.kept_publications import KeptPublications
 from tests.service.waiting import TIMEOUT_S
 
 
@@ -136,6 +137,8 @@ class FakeDoor:
         self.publishing = asyncio.Event()
         self.publishing.set()
         self.published: list[tuple[str, bytes]] = []  # publisher, canonical content
+        self.kept = KeptPublications(self.settings.limits)
+        self.waiting_past: dict[str, list[bytes]] = {}  # by subscriber, until it attaches
         self.publish_calls = 0
         self.publish_called = asyncio.Event()
         self.publish_waits: list[bool] = []
@@ -145,6 +148,7 @@ class FakeDoor:
         self.subscribe_error: Exception | None = None
         self.attach_error: Exception | None = None
         self.explain_error: Exception | None = None
+        self.find_error: Exception | None = None
         self.traces: dict[str, list[Hop]] = {}
         self.traced: list[bool] = []
         self.records: dict[str, SubscriptionRecord] = {}
@@ -179,6 +183,8 @@ class FakeDoor:
         finally:
             self.in_flight -= 1
         self.published += [(publisher, each) for each in encoded]
+        for each in encoded:
+            self.kept.add(each, time.time())
         self.traced.append(trace)
         return [content.id for content in contents]
 
@@ -196,21 +202,47 @@ class FakeDoor:
             raise
         return encoded
 
-    async def subscribe(self, given: Subscription, *, subscriber: str, temporary: bool) -> SubscriptionRecord:
+    async def subscribe(
+        self, given: Subscription, *, subscriber: str, temporary: bool
+    ) -> tuple[SubscriptionRecord, Past | None]:
         if self.subscribe_error is not None:
             raise self.subscribe_error
         await asyncio.sleep(0)
+        now = time.time()
         record = check_subscription(
             given,
             self.settings.limits,
-            time.time(),
+            now,
             id=f"s{len(self.records) + 1}",
             subscriber=subscriber,
             home=self.name,
             temporary=temporary,
         )
         self.records[record.id] = record
-        return record
+        if record.from_s is None or record.from_s >= now:
+            return record, None
+        past = self._give_past(record, now)
+        await asyncio.sleep(0.01)  # whoever takes from the outbox sees the past before the caller sees the answer
+        return record, past
+
+    def _give_past(self, record: SubscriptionRecord, now: float) -> Past:
+        most = self.settings.delivery.past_notifications_max
+        found = self.kept.find_past(record, now)
+        payloads = [
+            b'{"subscriptions":["%b"],"publication":%b}' % (record.id.encode(), kept.content)
+            for kept in reversed(found[:most])
+        ]
+        if record.subscriber in self.attachments:
+            self.attachments[record.subscriber].push(*payloads)
+        else:
+            self.waiting_past.setdefault(record.subscriber, []).extend(payloads)
+        return Past(len(payloads), len(found) <= most)
+
+    async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
+        if self.find_error is not None:
+            raise self.find_error
+        await asyncio.sleep(0)
+        return self.kept.find_wanted(wanted, time.time())[:limit]
 
     async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
         record = apply_patch(await self.find(id), patch, self.settings.limits, time.time())
@@ -252,6 +284,7 @@ class FakeDoor:
             self.attachments[subscriber].close("replaced", "a newer connection took over")
         attachment = FakeAttachment(subscriber, temporary=temporary, last_event_id=last_event_id, gap=self.gap)
         self.attachments[subscriber] = attachment
+        attachment.push(*self.waiting_past.pop(subscriber, []))
         self.attached.set()
         return attachment
 

@@ -3,9 +3,13 @@
 import asyncio
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
+from braid.cli.sub import line_of
+from braid.client import Notification, Publication
+from braid.client.ids import make_id
 from tests.service.cli_runner import braid, start
 from tests.service.fake_door import serving
 from tests.service.test_client_scripted import PATIENCE_S, Peer, scripted
@@ -87,6 +91,43 @@ async def test_sub_says_the_whole_subscription(tmp_path: Path) -> None:
     assert await subscribed_to("--zone", json.dumps(SQUARE)) == {"zone": SQUARE}
     (tmp_path / "square.json").write_text(json.dumps(SQUARE, indent=2))
     assert await subscribed_to("--zone", f"@{tmp_path / 'square.json'}") == {"zone": SQUARE}
+
+
+async def test_sub_shows_the_past_first_and_says_how_much_it_is() -> None:
+    async with serving() as served:
+        for number in range(12):
+            served.door.kept.add(b'{"id":"%d","attributes":{"n":%d}}' % (number, number), time.time() - 60 + number)
+        url = f"http://127.0.0.1:{served.port}"
+        done = await braid(url, "sub", "n >= 10", "--from", "-10m", "--count", "2", "--distinct")
+        assert done.exit_code == 0, done.stderr
+        assert [line.split("  ")[1:] for line in done.stdout.splitlines()] == [["10", "n=10"], ["11", "n=11"]]
+        assert done.stderr.splitlines() == ["subscribed; Ctrl-C ends it", "2 of the past"]
+        done = await braid(url, "sub", "--from", "-10m", "--count", "1", "--json")
+        assert "of the past" not in done.stderr
+        assert json.loads(done.stdout)["publication"]["id"] == "0"
+
+
+async def test_sub_says_when_the_past_is_not_all() -> None:
+    async def script(peer: Peer) -> None:
+        frame = await peer.expect("subscribe")
+        assert frame["subscription"] == {"from": "-1h", "distinct": True}
+        past = {"publications": 10_000, "complete": False}
+        await peer.send(op="subscribed", ref=frame["ref"], id="s1", past=past)
+        await peer.notify("a", to="s1")
+        await peer.accept_unsubscription()
+
+    async with scripted(script) as server:
+        done = await braid(server.url, "sub", "--count", "1", "--from", "-1h", "--distinct")
+        assert "10000 of the past; there were more, and the oldest were left out" in done.stderr.splitlines()
+
+
+async def test_what_is_old_is_shown_with_its_age() -> None:
+    now_ns = time.time_ns()
+    ages_s = {0.0025: "2.5 ms", 2.5: "2.50 s", 432: "7m 12s old"}
+    for age_s, shown in ages_s.items():
+        publication = Publication(id=make_id(now_ns - int(age_s * 1e9), 0))
+        line = line_of(Notification(subscriptions=["s1"], publication=publication), now_ns)
+        assert line.plain.split("  ")[-1] == shown
 
 
 async def test_a_zone_that_is_none_is_explained_by_the_cluster() -> None:

@@ -235,7 +235,3 @@ async def test_traces(served: Served) -> None:
             {"slice": "matcher-1", "arrived_ns": 3, "left_ns": 4},
         ],
     }
-
-
-async def test_history_is_not_available_yet(served: Served) -> None:
-    problem_of(await served.client.get("/v1/publications?where=x&limit=3"), 501)

@@ -1,12 +1,14 @@
 """`/v1/subscriptions` on a real port."""
 
 import json
+import time
 
 import pytest
 
 from braid import problems
+from braid.config import Delivery, Settings
 from services.connpoint.http.subscriptions import SubscriptionShown
-from tests.service.fake_door import Served, problem_of
+from tests.service.fake_door import Served, problem_of, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -64,6 +66,38 @@ async def test_every_part_is_shown_as_it_is_stored(served: Served) -> None:
     assert (wildcards["topic"], wildcards["topic_scope"]) == ("sports/+", "self")
 
 
+async def test_the_past_is_given_first_and_said(served: Served) -> None:
+    now = time.time()
+    for id, value, age_s in (("old", 50, 700), ("a", 41, 60), ("low", 1, 50), ("b", 42, 40)):
+        served.door.kept.add(b'{"id":"%b","attributes":{"value":%d}}' % (id.encode(), value), now - age_s)
+    wanted = {"filter": "value > 40", "from": "-10m", "subscriber": "dashboard-7"}
+    created = await served.client.post("/v1/subscriptions", json=wanted)
+    assert created.status_code == 201
+    assert created.json()["past"] == {"publications": 2, "complete": True}
+    assert "from" in created.json()
+    assert "past" not in (await served.client.get(created.headers["location"])).json()
+    attachment = await served.door.attach("dashboard-7", temporary=False, last_event_id=None)
+    assert [json.loads(item.payload)["publication"]["id"] for item in attachment.waiting] == ["a", "b"]
+    for without in ({"filter": "value > 40"}, {"from": "+10m"}):
+        assert "past" not in (await served.client.post("/v1/subscriptions", json=without)).json()
+
+
+async def test_more_past_than_is_given_at_once_is_not_complete() -> None:
+    async with serving(Settings(delivery=Delivery(past_notifications_max=2))) as served:
+        for number in range(3):
+            served.door.kept.add(b'{"id":"%d"}' % number, time.time() - 30 + number)
+        created = await served.client.post("/v1/subscriptions", json={"from": "-1h", "subscriber": "me"})
+        assert created.json()["past"] == {"publications": 2, "complete": False}
+        attachment = await served.door.attach("me", temporary=False, last_event_id=None)
+        assert [json.loads(item.payload)["publication"]["id"] for item in attachment.waiting] == ["1", "2"]
+
+
+async def test_a_distinct_subscription_is_shown_as_one(served: Served) -> None:
+    created = await served.client.post("/v1/subscriptions", json={"distinct": True})
+    assert (created.status_code, created.json()["distinct"]) == (201, True)
+    assert "distinct" not in (await served.client.post("/v1/subscriptions", json={})).json()
+
+
 async def test_a_zone_moves_and_goes(served: Served) -> None:
     path = (await served.client.post("/v1/subscriptions", json={"zone": CIRCLE, "words": ["rain"]})).headers["location"]
     moved = await served.client.patch(path, json={"zone": {**CIRCLE, "lat": 41}})
@@ -83,6 +117,8 @@ async def test_the_description_names_every_part(served: Served) -> None:
     for part in ("words", "topic", "topic_scope", "zone"):
         assert parts[part]["description"], part
     assert "GeoJSON" in schemas["Content"]["properties"]["zone"]["description"]
+    assert set(schemas["PastShown"]["properties"]) == {"publications", "complete"}
+    assert schemas["SubscriptionShown"]["properties"]["past"] == {"$ref": "#/components/schemas/PastShown"}
 
 
 async def test_a_subscriber_is_made_up(served: Served) -> None:
@@ -149,8 +185,8 @@ async def test_a_filter_that_does_not_parse_says_where(served: Served) -> None:
         ('{"zone":{"type":"Point","coordinates":[0,1e400]}}', 422, "$.zone.coordinates[1]"),
         ('{"filter":{"and":[{"attr":"a","op":"=","value":1e400}]}}', 422, "$.filter.and[0].value"),
         ('{"zone":{"a":' + "[" * 100_000 + "]" * 100_000 + "}}", 400, None),
-        ('{"distinct":true}', 501, "$.distinct"),
-        ('{"from":"-1h"}', 501, "$.from"),
+        ('{"distinct":"yes"}', 422, "$.distinct"),
+        ('{"from":"before"}', 422, "$.from"),
     ],
 )
 async def test_wrong_subscriptions(served: Served, body: str, status: int, field: str | None) -> None:

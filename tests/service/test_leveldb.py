@@ -260,9 +260,9 @@ async def test_a_database_has_one_owner(tmp_path: Path) -> None:
 async def test_many_at_once_are_one_write_and_one_answer(tmp_path: Path) -> None:
     database = await opened(tmp_path)
     pairs: list[tuple[bytes, bytes | None]] = [(b"k%d" % n, b"v") for n in range(3)]
-    assert await written(lambda done: database.put_all(pairs, done)) is None
+    assert await written(lambda done: database.queue(pairs, done)) is None
     assert database.groups == [pairs]
-    assert await written(lambda done: database.put_all([(b"k1", None), (b"k3", b"w"), (b"k9", None)], done)) is None
+    assert await written(lambda done: database.queue([(b"k1", None), (b"k3", b"w"), (b"k9", None)], done)) is None
     assert len(database.groups) == 2
     assert await database.read_all(b"k") == [(b"k0", b"v"), (b"k2", b"v"), (b"k3", b"w")]
     await database.close()
@@ -273,9 +273,9 @@ async def test_nothing_at_all_is_answered_behind_whatever_was_queued_before(tmp_
     database = await opened(tmp_path)
     answers: list[str] = []
     database.put(b"k", b"v", lambda _: answers.append("first"))
-    assert await written(lambda done: database.put_all([], done)) is None
+    assert await written(lambda done: database.queue([], done)) is None
     assert answers == ["first"]
-    assert await written(lambda done: database.put_all([], done)) is None
+    assert await written(lambda done: database.queue([], done)) is None
     await database.close()
 
 

@@ -73,9 +73,11 @@ async def settle() -> None:
 async def test_acknowledged_when_it_is_logged_and_sent(tmp_path: Path) -> None:
     async with point(tmp_path) as here:
         assert await here.publish("p", "a", "b") == ["a", "b"]
-        assert here.sent == [Publications(1, ORIGIN, 1, 0, 0, hash64("p"), [b'{"id":"a"}', b'{"id":"b"}'], None)]
+        (sent,) = here.sent
+        contents = [b'{"id":"a"}', b'{"id":"b"}']
+        assert sent == Publications(1, ORIGIN, 1, 0, 0, hash64("p"), sent.published_s, contents, None)
     log = IngressLog(tmp_path, Settings().ingress)
-    assert await log.open() == [(ORIGIN, 1, hash64("p"), [b'{"id":"a"}', b'{"id":"b"}'])]
+    assert await log.open() == [(ORIGIN, 1, hash64("p"), contents, sent.published_s)]
     await log.close()
 
 
@@ -87,7 +89,7 @@ async def test_a_confirmed_batch_leaves_the_log(tmp_path: Path) -> None:
         here.publishing.on_tick(0.0)
         assert here.core.window_publications == 1
     log = IngressLog(tmp_path, Settings().ingress)
-    assert [sequence for _, sequence, _, _ in await log.open()] == [2]
+    assert [sequence for _, sequence, *_ in await log.open()] == [2]
     await log.close()
 
 

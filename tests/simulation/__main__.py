@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tests.simulation.cluster import Simulation
 from tests.simulation.harder import CallsAreOvertaken
+from tests.simulation.past import PastCrashingSimulation, PastScalingSimulation, PastSimulation
 from tests.simulation.rough import ForgettingSimulation, RoughSimulation
 from tests.simulation.scaling import (
     CrashingScalingSimulation,
@@ -30,6 +31,9 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "crashing-scaling": CrashingScalingSimulation,
     "stalling-scaling": StallingScalingSimulation,
     "overtaking-scaling": CallsAreOvertaken,
+    "past": PastSimulation,
+    "past-scaling": PastScalingSimulation,
+    "past-crashing": PastCrashingSimulation,
 }
 
 

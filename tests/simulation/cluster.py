@@ -10,15 +10,11 @@ from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
 from braid.topology import LAYERS, ROUTINGS, Configuration, Routing
 from tests.simulation.checks import problems_of
+from tests.simulation.connpoint_node import SimulatedConnPoint
 from tests.simulation.ledger import Ledger, SubscriptionEntry
+from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.network import Network, Scheduler
-from tests.simulation.nodes import (
-    SimulatedAccessPoint,
-    SimulatedConnPoint,
-    SimulatedExitPoint,
-    SimulatedMatcher,
-    SimulatedSlice,
-)
+from tests.simulation.nodes import SimulatedAccessPoint, SimulatedExitPoint, SimulatedSlice
 from tests.simulation.zookeeper import SimulatedZooKeeper
 
 SENSORS = 5
@@ -37,6 +33,7 @@ class Simulation:
     """`crashes` and `breaks` switch on what goes wrong; sizes and timing come from the seed."""
 
     sensor_count = SENSORS
+    past_odds = 0.0  # of a subscription that asks for the past
 
     def __init__(self, seed: int, *, crashes: bool = True, breaks: bool = True, window: int = 500) -> None:
         self.scheduler = Scheduler(seed)
@@ -137,11 +134,16 @@ class Simulation:
         sensor, subscriber = self.random.randrange(self.sensor_count), f"subscriber-{number}"
         # Some have no anchor, so that publications for them visit every matcher that keeps one.
         filter = self.random.choice((*3 * (f"sensor = {sensor}",), f"sensor between {sensor} and {sensor}"))
-        record = SubscriptionRecord("", subscriber, connpoint.name, filter, self.scheduler.now_s)
+        now_s = self.scheduler.now_s
+        from_s = now_s - self.random.uniform(0.1, 3.0) if self.random.random() < self.past_odds else None
+        record = SubscriptionRecord("", subscriber, connpoint.name, filter, now_s, from_s)
         anchor = text_of(record)
         id = f"s-{number}-" + (f"{number:08x}" if anchor == ANY else f"{hash64(anchor) >> 32:08x}")
-        self.ledger.subscriptions[id] = SubscriptionEntry(subscriber, sensor, None)
-        self.scheduler.note(f"{subscriber} at {connpoint.name} wants {filter}")
+        entry = self.ledger.subscriptions[id] = SubscriptionEntry(subscriber, sensor, None)
+        if from_s is not None:
+            entry.from_s = from_s
+        since = "" if from_s is None else f" since {from_s:.3f}"
+        self.scheduler.note(f"{subscriber} at {connpoint.name} wants {filter}{since}")
         connpoint.subscribe(replace(record, id=id))
 
     def _publish(self, sensor: int | None = None) -> None:

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from braid.scaling import Ask, ScalingRecord
 from braid.topology import CONFIGURED_LAYERS, PHASES, ROUTINGS, Layer, Routing
 from tests.simulation.cluster import TRAFFIC_S, Simulation
-from tests.simulation.nodes import SimulatedConnPoint, SimulatedSlice
+from tests.simulation.connpoint_node import SimulatedConnPoint
+from tests.simulation.nodes import SimulatedSlice
 from tests.simulation.zookeeper import SimulatedCoordinator
 
 

@@ -14,6 +14,7 @@ from services.connpoint.http import (
     bodies,
     cluster,
     explain,
+    history,
     openapi,
     probes,
     publications,
@@ -73,6 +74,7 @@ def create_app(door: Door, *, body_stall_s: float = bodies.STALL_S, heartbeat_s:
     install_problem_handlers(app)
     reader = BodyReader(door.settings.limits.body_bytes_max, body_stall_s)
     app.include_router(publications.create_router(door, reader))
+    app.include_router(history.create_router(door))
     app.include_router(explain.create_router(door, reader))
     app.include_router(subscriptions.create_router(door, reader))
     app.include_router(stream.create_router(door, heartbeat_s))

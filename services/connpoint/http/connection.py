@@ -3,6 +3,10 @@
     reader ── requests ──▶ calls of the door, a few at a time ──▶ acknowledger ──▶ ┐
     outbox of each attached subscriber ── take ──▶ deliverer ───────────────────▶ one send at a time
 
+The past that a subscription asks for is in the outbox before the call is answered. Deliverers wait until that answer is
+sent, so that a client knows the id of a subscription before it is notified of its past. Such a call begins when all
+answers before its own are sent: deliverers wait no longer than one call takes, and get their turn before the next.
+
 Nothing here grows without bound. A client that does not read its answers blocks the acknowledger, which fills the
 queue of answers, which stops the reader, which stops the client through TCP. A client that publishes faster than the
 cluster takes waits the same way. A client that does not read its notifications is given up by its outbox.
@@ -20,8 +24,9 @@ from braid.content import Content
 from braid.problems import Problem
 from services.connpoint.door import Attachment, Door
 from services.connpoint.http import frames
-from services.connpoint.http.decoding import check_batch_size, moved, split_index
+from services.connpoint.http.decoding import check_batch_size
 from services.connpoint.http.delivery import StuckWatch, lost_detail, notify_frames
+from services.connpoint.http.past_shown import past_shown
 from services.connpoint.http.problem_responses import unexpected
 from services.connpoint.http.subscribers import check_subscriber
 
@@ -58,6 +63,8 @@ class Connection:
         self._attaching = asyncio.Lock()
         self._publishing = asyncio.Semaphore(PUBLISHES_IN_FLIGHT_MAX)
         self._answers: asyncio.Queue[str | asyncio.Task[str]] = asyncio.Queue(ANSWERS_WAITING_MAX)
+        self._may_notify = asyncio.Event()  # not while the answer to a call that asks for the past is awaited
+        self._may_notify.set()
         self._ending: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._attachments: dict[str, Attachment] = {}
@@ -106,6 +113,10 @@ class Connection:
             case frames.Publish():
                 await self._publishing.acquire()
                 return self._call(request.ref, self._publish(request.ref, request.publications))
+            case frames.Subscribe() if request.subscription.from_ is not None:
+                await self._answers.join()
+                self._may_notify.clear()  # until the next answer is sent, which is the one of this call
+                return self._call(request.ref, self._subscribe(request))
             case frames.Subscribe():
                 return self._call(request.ref, self._subscribe(request))
             case frames.Unsubscribe():
@@ -118,7 +129,7 @@ class Connection:
             check_batch_size(len(contents), self._limits.batch_publications_max, "$.publications")
             ids = await self._door.publish(self._opened.publisher, contents, wait=True)
         except Problem as problem:
-            raise _in_publications(problem) from None
+            raise frames.in_publications(problem) from None
         finally:
             self._publishing.release()
         return frames.encode_answer(frames.Published(ref, ids))
@@ -138,14 +149,14 @@ class Connection:
         self._subscribing += 1
         try:
             await self._attach(subscriber, temporary)
-            record = await self._door.subscribe(given, subscriber=subscriber, temporary=temporary)
+            event = self._attachments[subscriber].position()  # what is given from here on is not seen yet
+            record, past = await self._door.subscribe(given, subscriber=subscriber, temporary=temporary)
         except Problem as problem:
-            raise _in_subscription(problem) from None
+            raise frames.in_subscription(problem) from None
         finally:
             self._subscribing -= 1
         self._subscriptions.add(record.id)
-        event = self._attachments[subscriber].position()
-        return frames.encode_answer(frames.Subscribed(request.ref, record.id, subscriber, event))
+        return frames.encode_answer(frames.Subscribed(request.ref, record.id, subscriber, event, past_shown(past)))
 
     async def _unsubscribe(self, request: frames.Unsubscribe) -> str:
         await self._door.unsubscribe(request.id)
@@ -172,6 +183,8 @@ class Connection:
         while True:
             answer = await self._answers.get()
             await self._send(answer if isinstance(answer, str) else await answer)
+            self._answers.task_done()
+            self._may_notify.set()
 
     async def _attach(self, subscriber: str, temporary: bool) -> None:
         """Before the first subscription of a subscriber, so that nothing of it is missed."""
@@ -192,6 +205,7 @@ class Connection:
         if attachment.gap:
             await self._send(frames.encode_answer(frames.Gap(attachment.subscriber, attachment.gap)))
         while items := await attachment.take(most):
+            await self._may_notify.wait()
             if lost := attachment.lost():
                 await self._send(frames.encode_answer(frames.Gap(attachment.subscriber, lost_detail(lost))))
             for frame in notify_frames(attachment, items, shown_subscriber):
@@ -229,16 +243,3 @@ def _ending_of(attachment: Attachment) -> Ending:
         return Ending(1011, "the attachment ended without a reason")
     reason = f"{closed.reason}: {closed.detail}" if closed.detail else closed.reason
     return Ending(_CLOSE_CODES.get(closed.reason, 1011), reason.encode()[:_REASON_BYTES_MAX].decode(errors="ignore"))
-
-
-def _in_publications(problem: Problem) -> Problem:
-    field = problem.members.get("field", "")
-    if not field.startswith("$") or field.startswith("$.publications"):
-        return problem
-    index, path = split_index(field)
-    return moved(problem, f"$.publications[{index}]{path}")
-
-
-def _in_subscription(problem: Problem) -> Problem:
-    field = problem.members.get("field", "")
-    return moved(problem, f"$.subscription{field[1:]}") if field.startswith("$") else problem

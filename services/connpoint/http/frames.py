@@ -5,7 +5,7 @@ answer repeats. Answers come in the order of the requests.
 
 | request                          | answer                                  |
 |----------------------------------|-----------------------------------------|
-| `subscribe` ref, subscription    | `subscribed` ref, id, subscriber        |
+| `subscribe` ref, subscription    | `subscribed` ref, id, subscriber, past  |
 | `unsubscribe` ref, id            | `unsubscribed` ref                      |
 | `publish` ref, publications      | `published` ref, ids                    |
 | `ping` ref                       | `pong` ref                              |
@@ -23,7 +23,8 @@ from braid import problems
 from braid.content import DECODE_ERRORS, Content
 from braid.problems import Problem
 from braid.subscription import Subscription
-from services.connpoint.http.decoding import check_not_huge, explain, moved
+from services.connpoint.http.decoding import check_not_huge, explain, moved, split_index
+from services.connpoint.http.past_shown import PastShown
 
 # Integers that survive JavaScript, and strings short enough to be repeated without a thought.
 Ref = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | Annotated[str, msgspec.Meta(max_length=256)]
@@ -61,6 +62,7 @@ class Subscribed(_Answer, tag="subscribed"):
     id: str
     subscriber: str
     event: str  # where to resume when the connection breaks before the first notification
+    past: PastShown | msgspec.UnsetType = msgspec.UNSET
 
 
 class Unsubscribed(_Answer, tag="unsubscribed"):
@@ -130,3 +132,18 @@ def encode_error(ref: Ref | None, problem: Problem) -> str:
 
 def binary_frame() -> Problem:
     return problems.malformed("frames are JSON text; this one is binary")
+
+
+def in_publications(problem: Problem) -> Problem:
+    """A problem that was found behind the door, in the words of a `publish`."""
+    field = problem.members.get("field", "")
+    if not field.startswith("$") or field.startswith("$.publications"):
+        return problem
+    index, path = split_index(field)
+    return moved(problem, f"$.publications[{index}]{path}")
+
+
+def in_subscription(problem: Problem) -> Problem:
+    """The same for a `subscribe`."""
+    field = problem.members.get("field", "")
+    return moved(problem, f"$.subscription{field[1:]}") if field.startswith("$") else problem

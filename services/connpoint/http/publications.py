@@ -1,4 +1,4 @@
-"""`/v1/publications`: publishing over plain HTTP, and looking a traced publication up."""
+"""`POST /v1/publications`: publishing over plain HTTP, and looking a traced publication up."""
 
 import hashlib
 import time
@@ -100,16 +100,6 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         )
         headers = {REPLAYED_HEADER: "true"} if replayed else None
         return Response(answer, 202, headers, "application/json")
-
-    @router.get(
-        "/v1/publications",
-        summary="Query stored publications (not available in this version)",
-        response_class=Response,
-        status_code=501,
-        responses=openapi.problem_answers(501),
-    )
-    async def query() -> Response:
-        raise problems.unsupported("where", "publications are not kept yet, so there is nothing to query")
 
     @router.get(
         "/v1/publications/{id}/trace",

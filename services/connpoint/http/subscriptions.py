@@ -10,10 +10,11 @@ from starlette.responses import Response
 
 from braid.content import DECODE_ERRORS
 from braid.subscription import SubscriptionRecord, decode_subscription, decode_subscription_patch
-from services.connpoint.door import Door
+from services.connpoint.door import Door, Past
 from services.connpoint.http import openapi
 from services.connpoint.http.bodies import BodyReader
 from services.connpoint.http.decoding import explain
+from services.connpoint.http.past_shown import PastShown, past_shown
 from services.connpoint.http.subscribers import check_subscriber, generated_subscriber
 
 LISTED_DEFAULT = 1_000
@@ -21,7 +22,7 @@ LISTED_MAX = 10_000
 
 
 class SubscriptionShown(msgspec.Struct, rename={"from_": "from"}):
-    """A subscription as it is answered; what was not given is left out."""
+    """A subscription as it is answered; what was not given is left out. `past` is only there when it is made."""
 
     id: str
     subscriber: str
@@ -36,7 +37,9 @@ class SubscriptionShown(msgspec.Struct, rename={"from_": "from"}):
     zone: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     from_: str | msgspec.UnsetType = msgspec.UNSET
     until: str | msgspec.UnsetType = msgspec.UNSET
+    distinct: bool | msgspec.UnsetType = msgspec.UNSET
     temporary: bool | msgspec.UnsetType = msgspec.UNSET
+    past: PastShown | msgspec.UnsetType = msgspec.UNSET
 
 
 class SubscriptionList(msgspec.Struct):
@@ -58,13 +61,18 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
             201,
             "Stored, and every publication from now on finds it",
             _SHOWN,
-            _EXAMPLE_SHOWN,
-            errors=(400, 413, 422, 501, 503),
+            _EXAMPLE_MADE,
+            errors=(400, 413, 422, 429, 503),
         ),
         openapi_extra=openapi.json_body(openapi.reference("Subscription"), _EXAMPLE),
     )
     async def subscribe(request: Request) -> Response:
-        """Without `subscriber` one is made up; it is in the answer."""
+        """Without `subscriber` one is made up; it is in the answer.
+
+        With a `from` in the past the subscriber is given what matched since then and has not expired, before anything
+        newer. `past` in the answer says how many these are; they are not `complete` when there were more than
+        `delivery.past_notifications_max`, and then the oldest are left out.
+        """
         text = await bodies.read_text(request)
         try:
             given = decode_subscription(text)
@@ -72,9 +80,9 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
             raise explain(error, text) from None
         check_subscriber(given.subscriber, door.settings.limits, "$.subscriber")
         subscriber = given.subscriber or generated_subscriber()
-        record = await door.subscribe(given, subscriber=subscriber, temporary=False)
+        record, past = await door.subscribe(given, subscriber=subscriber, temporary=False)
         location = f"/v1/subscriptions/{quote(record.id, safe='')}"
-        return _shown(record, 201, {"Location": location})
+        return Response(_made(record, past), 201, {"Location": location}, "application/json")
 
     @router.get(
         "/v1/subscriptions",
@@ -116,7 +124,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         summary="Change the filter, move the zone or change the window; null removes a bound or the zone",
         response_class=Response,
         responses=openapi.answers(
-            200, "The subscription as it is now", _SHOWN, _EXAMPLE_SHOWN, errors=(400, 404, 422, 501, 503)
+            200, "The subscription as it is now", _SHOWN, _EXAMPLE_SHOWN, errors=(400, 404, 422, 503)
         ),
         openapi_extra=openapi.json_body(openapi.reference("SubscriptionPatch"), {"until": "+10m"}),
     )
@@ -142,16 +150,25 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
     return router
 
 
-def _shown(record: SubscriptionRecord, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(record.public()), status, headers, "application/json")
+def _shown(record: SubscriptionRecord) -> Response:
+    return Response(msgspec.json.encode(record.public()), media_type="application/json")
+
+
+def _made(record: SubscriptionRecord, past: Past | None) -> bytes:
+    shown = record.public()
+    if past is not None:
+        shown["past"] = past_shown(past)
+    return msgspec.json.encode(shown)
 
 
 _SHOWN = openapi.reference("SubscriptionShown")
-_EXAMPLE = {"filter": "pollutant = 'NO2' and value > 40", "subscriber": "dashboard-7"}
+_EXAMPLE = {"filter": "pollutant = 'NO2' and value > 40", "from": "-10m", "subscriber": "dashboard-7"}
 _EXAMPLE_SHOWN = {
     "id": "s-e021a9be7a73e69a3199",
     "subscriber": "dashboard-7",
     "connpoint": "connpoint-1",
     "filter": "pollutant = 'NO2' and value > 40",
+    "from": "2026-05-01T11:50:00.000Z",
     "created": "2026-05-01T12:00:00.000Z",
 }
+_EXAMPLE_MADE = {**_EXAMPLE_SHOWN, "past": {"publications": 12, "complete": True}}

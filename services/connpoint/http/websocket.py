@@ -59,9 +59,10 @@ def create_router(door: Door) -> APIRouter:
     async def not_upgraded() -> Response:
         """Frames are JSON text, one object each; `op` says what it is, and an answer repeats the `ref`.
 
-        An error is `{"op":"error","ref":…,"problem":{…}}` and leaves the connection open. The server closes with
-        4408 when the subscriber was too slow, 4409 when a newer connection of the same subscriber replaced this one,
-        1013 when the cluster is not available, 1001 when it stops, 1009 when a frame was too large.
+        An error is `{"op":"error","ref":…,"problem":{…}}` and leaves the connection open. A subscription whose `from`
+        lies in the past is answered first, then it is notified of the past, then of what is newer. The server closes
+        with 4408 when the subscriber was too slow, 4409 when a newer connection of the same subscriber replaced this
+        one, 1013 when the cluster is not available, 1001 when it stops, 1009 when a frame was too large.
         """
         detail = "this is a WebSocket; connect with ws:// and the upgrade headers"
         problem = Problem(426, "upgrade-required", "Upgrade required", detail)
@@ -88,13 +89,14 @@ def _read_query(websocket: WebSocket, door: Door) -> Opened:
 
 
 _FRAMES: list[dict[str, Any]] = [
-    {"op": "subscribe", "ref": 1, "subscription": {"filter": "value > 40"}},
+    {"op": "subscribe", "ref": 1, "subscription": {"filter": "value > 40", "from": "-10m"}},
     {
         "op": "subscribed",
         "ref": 1,
         "id": "s-e021a9be7a73e69a3199",
         "subscriber": "~5f1d9a0c44e2b7d3",
         "event": "1a1e250b5a1.5-0",
+        "past": {"publications": 12, "complete": True},
     },
     {"op": "publish", "ref": 2, "publications": [{"attributes": {"value": 41.5}}]},
     {"op": "published", "ref": 2, "ids": ["p1-1a1e250b5a1-1"]},

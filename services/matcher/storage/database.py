@@ -61,6 +61,7 @@ class Database:
         self.newest_s = -math.inf  # T_P of the newest publication
         self.saved = (0, 0)  # written and removed, as they were when last written down
         self._changed = True
+        self._is_synced = True
         self._settings = settings
         self._failed = False
         self._database: Any = None
@@ -76,8 +77,8 @@ class Database:
             if packed is None or was_closed:
                 self.checkpoint()
             if (packed is None and not is_new) or (packed is not None and not was_closed):
-                is_base = math.isinf(self.end_s)  # where publications never are
-                self.kinds, self.newest_s = (int(Kind.SUBSCRIPTION), -math.inf) if is_base else (_ANYTHING, math.inf)
+                anything = (int(Kind.SUBSCRIPTION), -math.inf) if self.is_base else (_ANYTHING, math.inf)
+                self.kinds, self.newest_s = anything
             self.saved = self.written, self.removed
         except (plyvel.Error, ChecksumError) as error:
             raise self._damaged(error) from None
@@ -173,6 +174,7 @@ class Database:
         self.kinds |= write.kinds
         self.newest_s = max(self.newest_s, write.newest_s)
         self._changed = True
+        self._is_synced = False
 
     def checkpoint(self, *, closing: bool = False, sync: bool = False) -> None:
         """Writes the counters, and brings to the disk what was written before."""
@@ -182,10 +184,21 @@ class Database:
             self.saved = self.written, self.removed
             self._changed = False
 
+    def sync(self) -> None:
+        """Brings to the disk what was written since the last time."""
+        if not self._is_synced:
+            self.checkpoint(sync=True)
+            self._is_synced = True
+
     def reset_counters(self, found: int, kinds: int, newest_s: float) -> None:
         """After a repair: what is there is what was written."""
         self.written, self.removed, self.kinds, self.newest_s = found, 0, kinds, newest_s
         self._changed = True
+
+    @property
+    def is_base(self) -> bool:
+        """Only of subscriptions: publications always expire in some window."""
+        return math.isinf(self.end_s)
 
     @property
     def entries_left(self) -> int:

@@ -66,7 +66,9 @@ class Storage(Protocol):
         until_s: float = ...,
         reach: Reach = Reach.SELF,
         limit: int | None = None,
-    ) -> list[StoredPublication]: ...
+        nodes_max: int | None = None,
+    ) -> list[StoredPublication]:
+        """Raises `TooBroadError` where it would have to look into more lists below than `nodes_max`."""
 
     def get_subscribers(
         self, lists: Sequence[bytes], published_s: float, now_s: float, *, reach: Reach = Reach.SELF
@@ -107,6 +109,9 @@ class Storage(Protocol):
         """Up to `limit` of all unexpired records, or of those in the lists, and where to go on. What is put in the
         meantime may or may not be among them; what is moved within the storage may come twice.
         """
+
+    def ended(self, now_s: float) -> list[StoredSubscription]:
+        """All distinct subscriptions that have ended and are remembered; reads all there are."""
 
     # Upkeep
 

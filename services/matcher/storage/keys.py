@@ -106,8 +106,9 @@ def subscriptions_range(list_id: bytes) -> tuple[bytes, bytes]:
     return list_id + b"\x00\x01", list_id + b"\x00\x02"
 
 
-def publications_range(list_id: bytes, from_s: float) -> tuple[bytes, bytes]:
-    return list_id + b"\x00\x02", oldest(list_id, from_s)
+def publications_range(list_id: bytes, from_s: float, until_s: float) -> tuple[bytes, bytes]:
+    """From the newest that is wanted; those of the moment `until_s` itself may be among them."""
+    return b"%b\x00\x02%b" % (list_id, inverted(until_s)), oldest(list_id, from_s)
 
 
 def both_range(list_id: bytes, from_s: float) -> tuple[bytes, bytes]:
@@ -171,13 +172,14 @@ def decode_publication(value: bytes) -> StoredPublication:
 
 def decode_entry(key: bytes, value: bytes) -> tuple[Stored, tuple[bytes, ...]]:
     """The record, and all its lists where this is its first entry, else none. Its checksum is held against it."""
-    if value[:4] != _checksum.pack(zlib.crc32(value[4:], zlib.crc32(key))):
+    if int.from_bytes(value[:4]) != zlib.crc32(value[4:], zlib.crc32(key)):
         raise ChecksumError(f"the record under {key.hex()} is not what was written")
-    list_id, flag = split_key(key)
-    record: Stored = decode_subscription(value) if flag == 1 else decode_publication(value)
+    end = key.index(0)
+    decode = _decode_subscription if key[end + 1] == 1 else _decode_publication
     role = value[4]
     if role == _SOLE:
-        return record, (list_id,)
+        return decode(value[5:]), (key[:end],)
+    record: Stored = decode(_record_part(memoryview(value)[4:]))
     return record, _decode_names(value[9 : 9 + _checksum.unpack(value[5:9])[0]]) if role == _MAIN else ()
 
 

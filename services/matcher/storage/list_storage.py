@@ -103,8 +103,9 @@ class ListStorage:
         until_s: float = math.inf,
         reach: Reach = Reach.SELF,
         limit: int | None = None,
+        nodes_max: int | None = None,
     ) -> list[StoredPublication]:
-        query = Query(lists, reach, Kind.PUBLICATION, self._at(now_s), from_s, until_s, limit)
+        query = Query(lists, reach, Kind.PUBLICATION, self._at(now_s), from_s, until_s, limit, nodes_max)
         return self._read(query).data(limit)
 
     def get_subscribers(
@@ -159,6 +160,11 @@ class ListStorage:
         windows = self._subscriptions if kind is Kind.SUBSCRIPTION else self._publications
         return windows.reading(lambda: pieces.read_piece(windows, kind, now_s, after, limit, lists=lists))
 
+    def ended(self, now_s: float) -> list[StoredSubscription]:
+        now_s = self._at(now_s)
+        windows = self._subscriptions
+        return windows.reading(lambda: pieces.read_ended(windows, now_s, self._settings.remember_s))
+
     # Upkeep
 
     def listen(self, on_expire: OnExpire, kinds: int = Kind.SUBSCRIPTION) -> None:
@@ -170,7 +176,7 @@ class ListStorage:
     def sync(self) -> None:
         for part in self._parts:
             for database in part.all():
-                database.checkpoint(sync=True)
+                database.sync()
 
     def usage(self) -> Usage:
         return self._upkeep.usage

@@ -61,9 +61,14 @@ class QuadTree:
 
         Across the middle of the map the smallest enclosing cell is the whole map, but four small ones cover a circle.
         """
-        top, left = self._row_and_column(circle.y + circle.radius, circle.x - circle.radius)
-        bottom, right = self._row_and_column(circle.y - circle.radius, circle.x + circle.radius)
-        leaves = 2 * circle.radius / min(self.leaf_height, self.leaf_width)
+        y, x, radius = circle
+        return self.covering_box(Box(y - radius, x - radius, y + radius, x + radius))
+
+    def covering_box(self, box: Box) -> list[Cell]:
+        """The same for a box."""
+        top, left = self._row_and_column(box.north, box.west)
+        bottom, right = self._row_and_column(box.south, box.east)
+        leaves = max((box.north - box.south) / self.leaf_height, (box.east - box.west) / self.leaf_width)
         depth = max(0, self.depth - max(0, math.ceil(math.log2(leaves)) if leaves > 0 else 0))
         corners = itertools.product((top, bottom), (left, right))
         return list(dict.fromkeys(self._cell(row, column, depth) for row, column in corners))

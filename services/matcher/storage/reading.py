@@ -33,6 +33,11 @@ class Query(msgspec.Struct, frozen=True):
     from_s: float = -math.inf  # T_P of publications
     until_s: float = math.inf
     limit: int | None = None  # of publications
+    nodes_max: int | None = None  # lists below that may be looked into
+
+
+class TooBroadError(Exception):
+    """There are more lists below those that were named than may be looked into."""
 
 
 class Found:
@@ -130,14 +135,15 @@ def _range_of(name: bytes, query: Query) -> tuple[bytes, bytes]:
     if query.wanted == _SUBSCRIPTION:
         return keys.subscriptions_range(name)
     if query.wanted == _PUBLICATION:
-        return keys.publications_range(name, query.from_s)
+        return keys.publications_range(name, query.from_s, query.until_s)
     return keys.both_range(name, query.from_s)
 
 
 def _read_range(cursor: Any, start: bytes, stop: bytes, query: Query, found: Found) -> None:
     """One list of one database, both of its kinds where both are wanted."""
     cursor.seek(start)
-    flag_at, end_at, name = len(start) - 1, len(start), start[:-2]
+    flag_at = start.index(0) + 1
+    end_at, name = flag_at + 1, start[: flag_at - 1]
     left = query.limit
     while cursor.valid():
         key = cursor.key()
@@ -159,7 +165,8 @@ def _read_range(cursor: Any, start: bytes, stop: bytes, query: Query, found: Fou
 def _read_below(cursor: Any, name: bytes, query: Query, found: Found) -> None:
     """The node and all below it; as many publications of each as the limit says."""
     start, stop = keys.below_range(name)
-    oldest = keys.inverted(query.from_s)
+    oldest, newest = keys.inverted(query.from_s), keys.inverted(query.until_s)
+    nodes = 0
     wanted, limit = query.wanted, math.inf if query.limit is None else query.limit
     node, left, passed_over = b"", limit, 0
     cursor.seek(start)
@@ -171,12 +178,18 @@ def _read_below(cursor: Any, name: bytes, query: Query, found: Found) -> None:
         flag, end = key[zero_at + 1], key[zero_at + 2 :]
         if zero_at != len(node) or not key.startswith(node):
             node, left, passed_over = key[:zero_at], limit, 0
+            nodes += 1
+            if query.nodes_max is not None and nodes > query.nodes_max:
+                raise TooBroadError
         if not flag & wanted or (flag != _SUBSCRIPTION and (left <= 0 or end[:8] > oldest)):
             passed_over += 1
             if passed_over >= _STEPS_BEFORE_JUMP:
                 cursor.seek(node + bytes((0, flag + 1)))
                 passed_over = 0
                 continue
+        elif flag != _SUBSCRIPTION and end[:8] < newest:
+            cursor.seek(b"%b\x00\x02%b" % (node, newest))
+            continue
         elif flag == _SUBSCRIPTION:
             found.subscriptions.append((node, end, decode_subscription(cursor.value())))
         else:

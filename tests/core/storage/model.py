@@ -118,6 +118,15 @@ class Model:
             return {id: lists for id, (one, lists) in self.subscriptions.items() if one.until_s > now_s}
         return {id: lists for id, (one, lists) in self.publications.items() if one.expires_s > now_s}
 
+    def ended(self, now_s: float) -> dict[str, float]:
+        """When they ended, of those distinct ones that are remembered."""
+        remember_s = self.settings.remember_s
+        return {
+            id: one.until_s
+            for id, (one, _) in self.subscriptions.items()
+            if one.distinct and one.until_s <= now_s < one.until_s + remember_s
+        }
+
     # Repeated queries
 
     def last_turn(self, made_s: float, moment_s: float) -> float:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from benchmarks.storage import postgres, upkeep, workloads
+from benchmarks.storage import postgres, recovery, upkeep, workloads
 from benchmarks.storage.__main__ import _arguments, measure
 from benchmarks.storage.figures import FIGURES
 from benchmarks.storage.report import Report, show
@@ -47,6 +47,8 @@ def test_the_report_is_shown_and_written() -> None:
 def test_upkeep_is_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "WINDOWS", (2000,))
     monkeypatch.setattr(upkeep, "SUBSCRIPTIONS", 3000)
+    monkeypatch.setattr(recovery, "SUBSCRIPTIONS", 5000)
+    monkeypatch.setattr(recovery, "BATCHES", 100)
     report = small("--figures", "none", "--upkeep")
     assert report.figures == []
     assert report.upkeep is not None
@@ -55,6 +57,7 @@ def test_upkeep_is_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
         "rewrite a base of 3,000, 1,800 removed",
     ]
     assert len(upkeep.table(report.upkeep)) == 2
+    assert "recover subscriptions into the index" in [rate.what for rate in report.upkeep.rates]
 
 
 def test_recorded_taxis_are_read_in_their_order(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_a_damaged_file_is_found_and_the_rest_is_served(
     assert_the_rest_is_served(tmp_path, found, damages, storage)
 
 
+@pytest.mark.slow
 def test_no_bit_of_a_log_is_ever_taken_for_a_record(tmp_path: Path) -> None:
     """Wherever it flips: what comes back is what was written."""
     original = tmp_path / "original"

@@ -41,12 +41,15 @@ def test_newer_entries_of_a_list_lie_before_older_ones(path: list[str], one: flo
     assert newer <= older
 
 
-@given(moments, moments)
-def test_the_range_of_publications_ends_at_t_min(made_s: float, from_s: float) -> None:
+@given(moments, moments, moments)
+def test_the_range_of_publications_is_from_the_newest_to_t_min(made_s: float, from_s: float, until_s: float) -> None:
     name = keys.list_id("a")
-    start, stop = keys.publications_range(name, from_s)
+    start, stop = keys.publications_range(name, from_s, until_s)
     key = keys.entry_key(name, Kind.PUBLICATION, made_s, "p")
-    assert start <= key
+    if made_s <= until_s:
+        assert start <= key
+    if made_s > until_s + 1e-5 * max(1, until_s / 1e9):
+        assert start > key
     if made_s >= from_s:
         assert key < stop
     if made_s < from_s - 1e-5 * max(1, from_s / 1e9):

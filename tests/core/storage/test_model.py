@@ -135,11 +135,12 @@ class StorageMachine(RuleBasedStateMachine):
             self.storage.put([Filed(publication, lists)], self.now_s)
         self.model.put(Filed(publication, lists), self.now_s)
 
-    @rule(lists=some_lists, reach=reaches, past=pasts, limit=st.sampled_from([None, 1, 2]))
-    def get_data(self, lists: Any, reach: Reach, past: float, limit: int | None) -> None:
+    @rule(lists=some_lists, reach=reaches, past=pasts, limit=st.sampled_from([None, 1, 2]), until=pasts)
+    def get_data(self, lists: Any, reach: Reach, past: float, limit: int | None, until: float) -> None:
         from_s = self.now_s - past
-        found = self.storage.get_data(lists, self.now_s, from_s=from_s, reach=reach, limit=limit)
-        expected = self.model.data(lists, self.now_s, reach, from_s=from_s, limit=limit)
+        until_s = math.inf if until == math.inf else self.now_s - until
+        found = self.storage.get_data(lists, self.now_s, from_s=from_s, until_s=until_s, reach=reach, limit=limit)
+        expected = self.model.data(lists, self.now_s, reach, from_s=from_s, until_s=until_s, limit=limit)
         assert [one.id for one in found] == expected
 
     @rule(lists=some_lists, reach=reaches, age=ages, past=pasts)
@@ -207,6 +208,11 @@ class StorageMachine(RuleBasedStateMachine):
         for kind in Kind:
             filed = everything(self.storage, kind, self.now_s)
             assert {one.record.id: one.lists for one in filed} == self.model.valid(kind, self.now_s)
+
+    @invariant()
+    def distinct_ones_that_have_ended_are_remembered(self) -> None:
+        ended = {one.id: one.until_s for one in self.storage.ended(self.now_s)}
+        assert ended == self.model.ended(self.now_s)
 
     @invariant()
     def all_that_is_valid_is_found(self) -> None:

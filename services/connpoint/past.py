@@ -1,0 +1,94 @@
+"""Kept publications: all matchers are asked, as often as it takes to have what is wanted of them."""
+
+import asyncio
+import math
+import time
+
+from braid.config import Settings
+from braid.messages import FindPublications, Kept, PublicationsFound, UnderWay
+from braid.selector import hash64
+from braid.subscription import Subscription, SubscriptionRecord, check_question
+from services.connpoint.catching_up import Key, is_in_order
+from services.connpoint.door import KeptPublication
+from services.connpoint.questions import Questions
+
+_LIMIT = 1_000  # of one answer of one matcher
+_ORDER_S_MAX = 3.0  # then something before it had to be sent again, and may come late
+_ORDER_PAUSE_S = 0.05
+_FIND_S_MAX = 20.0  # then what was found so far is all that is given
+WITHOUT_MAX = 1_000
+
+
+class PastFinder:
+    def __init__(self, name: str, settings: Settings, questions: Questions) -> None:
+        self._name = name
+        self._settings = settings
+        self._questions = questions
+
+    async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
+        """The newest first."""
+        record, from_s, until_s = check_question(wanted, self._settings.limits, time.time())
+        found, _, _ = await self._find(record, from_s, until_s, limit, [])
+        return [KeptPublication(kept.published_s, kept.content) for kept in found]
+
+    async def find_past(
+        self, record: SubscriptionRecord, from_s: float, limit: int, without: list[SubscriptionRecord]
+    ) -> tuple[list[Kept], bool]:
+        """The newest of the past that it matches, and whether these are all.
+
+        What is kept already may have overtaken what its publisher published before: then that is waited for.
+        """
+        begun_s = time.monotonic()
+        while True:
+            found, is_complete, under_way = await self._find(record, from_s, math.inf, limit, without)
+            if is_in_order(found, under_way, time.time()) or time.monotonic() - begun_s > _ORDER_S_MAX:
+                return found, is_complete
+            await asyncio.sleep(_ORDER_PAUSE_S)
+
+    async def _find(
+        self,
+        record: SubscriptionRecord,
+        from_s: float,
+        until_s: float,
+        limit: int,
+        without: list[SubscriptionRecord],
+    ) -> tuple[list[Kept], bool, list[dict[str, UnderWay]]]:
+        """The newest that match, newest first, whether these are all, and what is under way.
+
+        A publication may be kept by two matchers for a while after a scaling; it counts once.
+        """
+        begun_s = time.monotonic()
+        found: dict[Key, Kept] = {}
+        under_way: list[dict[str, UnderWay]] = []
+        while True:
+            answers = await self._ask(record, from_s, until_s, min(limit, _LIMIT), without)
+            under_way += [answer.under_way for answer in answers]
+            # Up to where everybody has looked; what is older is asked for again.
+            reached_s = max((a.reached_s for a in answers if a.reached_s is not None), default=-math.inf)
+            for answer in answers:
+                for kept in answer.found:
+                    if kept.published_s > reached_s:
+                        found[kept.origin, kept.sequence, kept.place] = kept
+            is_all = reached_s == -math.inf
+            if is_all or len(found) > limit or time.monotonic() - begun_s > _FIND_S_MAX:
+                break
+            until_s = math.nextafter(reached_s, math.inf)
+        newest = sorted(found.values(), key=lambda kept: (kept.published_s, kept.sequence, kept.place), reverse=True)
+        return newest[:limit], is_all and len(newest) <= limit, under_way
+
+    async def _ask(
+        self,
+        record: SubscriptionRecord,
+        from_s: float,
+        until_s: float,
+        limit: int,
+        without: list[SubscriptionRecord],
+    ) -> list[PublicationsFound]:
+        return await self._questions.ask(
+            hash64(record.id),
+            lambda epoch, ref: FindPublications(epoch, ref, self._name, record, from_s, until_s, limit, without),
+            through_all=True,
+        )
+
+    def on_publications_found(self, message: PublicationsFound) -> None:
+        self._questions.on_answer(message.ref, message.matcher, message, message.asked)

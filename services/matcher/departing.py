@@ -1,0 +1,127 @@
+"""What a matcher that leaves does with the publications it keeps: it hands them to those that keep them from now on.
+
+First what is on disk, read bit by bit, then what came meanwhile. Whoever asks for the past asks this matcher too until
+it is gone, so it does not matter when they arrive; a publication that is kept twice counts once. Bounded: a number of
+parts under way to each receiver, and no more is read while enough waits for one; what comes meanwhile is bounded by the
+windows of those who publish it. What is not known to be on the receiver's disk is sent again when the link to it was
+broken.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from braid.keeping import keepers_of
+from braid.messages import HandOverPublications, KeptBatch, Send
+from braid.selector import Selector
+from braid.subscription import SubscriptionRecord
+from services.matcher.effects import Effects, ReadKept
+from services.matcher.storage.records import Cursor
+
+PART_PUBLICATIONS_MAX = 200
+PART_BYTES_MAX = 256 * 1024
+PARTS_UNDER_WAY_MAX = 4
+_NEARLY_ALL = 1_000  # batches that may wait when the copy counts as made
+_WAITING_MAX = 500  # batches; while more wait for a receiver, no more is read
+
+
+class _Receiver(msgspec.Struct):
+    waiting: deque[KeptBatch] = msgspec.field(default_factory=deque)
+    ended: list[SubscriptionRecord] = msgspec.field(default_factory=list)
+    under_way: dict[int, HandOverPublications] = msgspec.field(default_factory=dict)
+    parts: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        return not self.waiting and not self.ended and not self.under_way
+
+    def next_parts(self, epoch: int) -> list[HandOverPublications]:
+        parts = []
+        while (self.waiting or self.ended) and len(self.under_way) < PARTS_UNDER_WAY_MAX:
+            ended, self.ended = self.ended[:PART_PUBLICATIONS_MAX], self.ended[PART_PUBLICATIONS_MAX:]
+            self.parts += 1
+            part = self.under_way[self.parts] = HandOverPublications(epoch, self.parts, self._next_batches(), ended)
+            parts.append(part)
+        return parts
+
+    def _next_batches(self) -> list[KeptBatch]:
+        batches: list[KeptBatch] = []
+        publications = size = 0
+        while self.waiting and publications < PART_PUBLICATIONS_MAX and size < PART_BYTES_MAX:
+            batch = self.waiting.popleft()
+            batches.append(batch)
+            publications += len(batch.contents)
+            size += sum(map(len, batch.contents))
+        return batches
+
+
+class Departure:
+    def __init__(self, selector: Selector, ended: Sequence[SubscriptionRecord]) -> None:
+        """`ended`: distinct subscriptions that are remembered. All are asked for them, so anybody may have them."""
+        self._selector = selector
+        self._receivers = {name: _Receiver() for name in selector.matchers}
+        self._receivers[selector.matchers[0]].ended = list(ended)
+        self._has_read_all = False
+        self._reading = False
+        self._after: Cursor | None = None
+        self.handed_over = 0  # publications
+
+    @property
+    def is_copied(self) -> bool:
+        return self._has_read_all and all(len(one.waiting) <= _NEARLY_ALL for one in self._receivers.values())
+
+    @property
+    def is_done(self) -> bool:
+        return self._has_read_all and all(one.is_done for one in self._receivers.values())
+
+    def begin(self) -> Effects:
+        self._reading = True
+        return [*self._sends(), ReadKept(None)]
+
+    def on_read(self, batches: Iterable[KeptBatch], after: Cursor | None) -> Effects:
+        self._reading, self._after, self._has_read_all = False, after, after is None
+        return [*self.add(batches), *self._read_more()]
+
+    def add(self, batches: Iterable[KeptBatch]) -> list[Send]:
+        """Kept since the departure began."""
+        for batch in batches:
+            keepers = keepers_of(self._selector, batch.origin, batch.sequence, batch.contents)
+            for name, places in keepers.items():
+                self._receivers[name].waiting.append(_part_of(batch, places))
+        return self._sends()
+
+    def on_handed_over(self, receiver: str, number: int) -> Effects:
+        known = self._receivers.get(receiver)
+        if known is None:
+            return []
+        part = known.under_way.pop(number, None)
+        if part is not None:
+            self.handed_over += sum(len(batch.contents) for batch in part.batches)
+        return [*self._sends(), *self._read_more()]
+
+    def on_receiver_up(self, receiver: str) -> list[Send]:
+        known = self._receivers.get(receiver)
+        return [Send(receiver, list(known.under_way.values()))] if known is not None and known.under_way else []
+
+    def _sends(self) -> list[Send]:
+        epoch = self._selector.epoch
+        parts = [(name, receiver.next_parts(epoch)) for name, receiver in self._receivers.items()]
+        return [Send(name, own) for name, own in parts if own]
+
+    def _read_more(self) -> Effects:
+        is_behind = any(len(one.waiting) > _WAITING_MAX for one in self._receivers.values())
+        if self._has_read_all or self._reading or is_behind:
+            return []
+        self._reading = True
+        return [ReadKept(self._after)]
+
+
+def _part_of(batch: KeptBatch, places: list[int]) -> KeptBatch:
+    if len(places) == len(batch.contents):
+        return batch
+    return msgspec.structs.replace(
+        batch,
+        places=[batch.places[place] for place in places],
+        contents=[batch.contents[place] for place in places],
+    )

@@ -1,0 +1,180 @@
+"""Catching up: the past first, then what came live meanwhile; in order, nothing lost, nothing twice."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from braid.messages import Kept
+from services.connpoint import catching_up as module
+from services.connpoint.catching_up import CatchingUp, TooMuchHeldError
+from tests.core.kept_cases import ORIGIN, kept
+
+OTHER = "connpoint-2.b"
+NOW_S = 100.0
+fixed = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+
+
+def catching_up(held_max: int = 10) -> CatchingUp:
+    core = CatchingUp(held_max, held_bytes_max=1000)
+    core.begin("s-1")
+    return core
+
+
+def finish(core: CatchingUp, *past: Kept, id: str = "s-1") -> list[bytes]:
+    return core.finish(id, past, NOW_S)
+
+
+def live(core: CatchingUp, sequence: int, place: int = 0, *, id: str = "s-1", origin: str = ORIGIN) -> bool:
+    return core.takes(id, origin, sequence, place, b"%d.%d" % (sequence, place))
+
+
+# While the past is looked for
+
+
+def test_what_comes_live_is_held_behind_the_past() -> None:
+    core = catching_up()
+    assert live(core, 3)
+    assert live(core, 4, 1)
+    assert (core.held, core.is_idle) == (2, False)
+    assert finish(core, kept(2), kept(1)) == [b"1.0", b"2.0", b"3.0", b"4.1"]
+    assert core.held == 0
+
+
+def test_others_are_delivered_as_ever() -> None:
+    core = catching_up()
+    assert not live(core, 3, id="s-2")
+    finish(core)
+    assert not live(core, 4)
+    assert core.is_idle
+
+
+def test_what_is_in_the_past_and_came_live_is_given_once() -> None:
+    core = catching_up()
+    live(core, 2)
+    live(core, 3)
+    assert finish(core, kept(3), kept(2), kept(1, is_confirmed=True)) == [b"1.0", b"2.0", b"3.0"]
+    assert core.remembered == 0
+    assert core.is_idle
+
+
+def test_more_than_is_held_is_too_much() -> None:
+    core = catching_up(held_max=2)
+    assert [live(core, sequence) for sequence in range(1, 9)] == [True] * 8
+    assert core.held == 0  # nobody will get them
+    with pytest.raises(TooMuchHeldError):
+        finish(core, kept(1))
+    assert core.is_idle
+    core.begin("s-1")
+    assert [live(core, sequence) for sequence in (1, 2)] == [True, True]
+    assert finish(core) == [b"1.0", b"2.0"]
+
+
+def test_more_bytes_than_are_held_are_too_much() -> None:
+    core = CatchingUp(held_max=100, held_bytes_max=6)
+    core.begin("s-1")
+    core.begin("s-2")
+    for sequence in (1, 2):
+        live(core, sequence)
+        live(core, sequence, id="s-2")
+    live(core, 3, id="s-2")
+    assert finish(core) == [b"1.0", b"2.0"]
+    with pytest.raises(TooMuchHeldError):
+        finish(core, id="s-2")
+
+
+def test_one_that_was_forgotten_meanwhile_is_given_nothing() -> None:
+    core = catching_up()
+    live(core, 3)
+    core.forget("s-1")
+    assert finish(core, kept(1)) == []
+    assert core.is_idle
+
+
+def test_one_that_is_gone_is_forgotten_with_what_was_held() -> None:
+    core = catching_up()
+    live(core, 3)
+    core.forget("s-1")
+    core.forget("s-9")
+    assert (core.held, core.is_idle) == (0, True)
+    assert not live(core, 4)
+
+
+# What may still come live
+
+
+def test_what_is_not_confirmed_is_remembered_until_it_comes() -> None:
+    core = catching_up()
+    finish(core, kept(3), kept(2, 1), kept(1, is_confirmed=True))
+    assert core.remembered == 2
+    assert live(core, 2, 1)
+    assert not live(core, 2, 1)
+    assert [live(core, 2), live(core, 1), live(core, 3, id="s-2"), live(core, 3, origin=OTHER)] == [False] * 4
+    assert live(core, 3)
+    assert (core.remembered, core.is_idle) == (0, True)
+
+
+def test_what_is_confirmed_meanwhile_is_not_remembered_any_more() -> None:
+    core = catching_up()
+    finish(core, kept(3), kept(2), kept(5, origin=OTHER))
+    watermarks = {ORIGIN: 2, OTHER: 4}
+    for _ in range(2):
+        core.on_second(watermarks.__getitem__, NOW_S)
+        assert core.remembered == 2
+    core.on_second(lambda _origin: 5, NOW_S)
+    assert core.is_idle
+
+
+def test_what_never_comes_is_forgotten_after_a_while() -> None:
+    core = catching_up()
+    finish(core, kept(3))
+    core.on_second(lambda _origin: 0, NOW_S + module.REMEMBERED_S_MAX)
+    assert core.remembered == 1
+    core.on_second(lambda _origin: 0, NOW_S + module.REMEMBERED_S_MAX + 1)
+    assert (core.remembered, core.is_idle) == (0, True)
+
+
+def test_one_that_is_gone_is_forgotten_with_what_it_was_given() -> None:
+    core = catching_up()
+    finish(core, kept(3))
+    core.forget("s-1")
+    assert (core.remembered, core.is_idle) == (0, True)
+
+
+def test_of_too_much_that_is_remembered_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
+    core = CatchingUp(10, 1000)
+    for id in ("s-1", "s-2", "s-3"):
+        core.begin(id)
+        finish(core, kept(1), kept(2), id=id)
+    assert core.remembered == 4
+    assert [live(core, 1, id=id) for id in ("s-1", "s-2", "s-3")] == [False, True, True]
+    core.begin("s-4")
+    assert len(finish(core, *map(kept, range(9)), id="s-4")) == 9
+    assert core.remembered == 0
+
+
+class Published(NamedTuple):
+    in_past: bool
+    is_confirmed: bool
+    comes: str  # live: never, while it is held, or after
+
+
+@fixed
+@given(st.lists(st.builds(Published, st.booleans(), st.booleans(), st.sampled_from(["never", "held", "after"]))))
+def test_everything_is_given_once(story: list[Published]) -> None:
+    core = CatchingUp(1000, 100_000)
+    core.begin("s-1")
+    ways = [
+        one._replace(comes="held") if one.in_past and one.is_confirmed and one.comes == "after" else one
+        for one in story
+    ]
+    for sequence, way in enumerate(ways):
+        assert way.comes != "held" or live(core, sequence)
+    past = [kept(n, is_confirmed=way.is_confirmed) for n, way in enumerate(ways) if way.in_past]
+    got = finish(core, *past)
+    got += [b"%d.0" % n for n, way in enumerate(ways) if way.comes == "after" and not live(core, n)]
+    assert sorted(got) == sorted(b"%d.0" % n for n, way in enumerate(ways) if way.in_past or way.comes != "never")
+    core.on_second(lambda _origin: len(ways), NOW_S)
+    assert core.is_idle

@@ -1,0 +1,113 @@
+"""The order in which a past and what came live are given, and whether something before it is still to come."""
+
+import math
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from braid.messages import Kept, UnderWay
+from services.connpoint.catching_up import ORDER_S, Key, in_order, is_in_order
+from tests.core.kept_cases import ORIGIN, kept
+
+OTHER = "connpoint-2.b"
+fixed = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+
+
+def ordered(*past: Kept, live: dict[Key, bytes] | None = None) -> list[bytes]:
+    return in_order({(one.origin, one.sequence, one.place): one for one in past}, live or {})
+
+
+def test_the_past_is_ordered_by_its_time() -> None:
+    past = [kept(5, published_s=3.0), kept(9, origin=OTHER, published_s=1.0), kept(6, published_s=4.0)]
+    assert ordered(*past) == [b"9.0", b"5.0", b"6.0"]
+
+
+def test_an_origin_whose_clock_went_back_keeps_its_order() -> None:
+    past = [kept(5, published_s=3.0), kept(6, published_s=1.0), kept(1, origin=OTHER, published_s=2.0)]
+    assert ordered(*past) == [b"1.0", b"5.0", b"6.0"]
+
+
+def test_what_came_live_goes_before_what_its_origin_published_later() -> None:
+    came = {(ORIGIN, 7, 0): b"7.0", (OTHER, 1, 0): b"1.0", (ORIGIN, 5, 0): b"5.0"}
+    assert ordered(kept(6), kept(4), live=came) == [b"4.0", b"5.0", b"6.0", b"7.0", b"1.0"]
+
+
+class Way(NamedTuple):
+    origin: str
+    publisher: int
+    published_s: float
+    in_past: bool
+    is_live: bool
+
+
+ways = st.builds(
+    Way, st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 5).map(float), st.booleans(), st.booleans()
+)
+
+
+@fixed
+@given(st.lists(ways, max_size=12), st.randoms(use_true_random=False))
+def test_each_publisher_keeps_its_order_and_nothing_is_lost(story: list[Way], chance: Any) -> None:
+    """Those of one publisher come live in their order, those of others anyhow between them."""
+    keys: dict[Key, Way] = {(way.origin, number // 2, number % 2): way for number, way in enumerate(story)}
+    contents = {key: repr(key).encode() for key in keys}
+    past = {key: Kept(way.published_s, *key, contents[key]) for key, way in keys.items() if way.in_past}
+    waiting = [
+        [key for key, way in keys.items() if way.is_live and (way.origin, way.publisher) == who]
+        for who in [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    ]
+    arrived: dict[Key, bytes] = {}
+    while any(waiting):
+        key = chance.choice([some for some in waiting if some]).pop(0)
+        if key not in past:
+            arrived[key] = contents[key]
+    result = in_order(past, arrived)
+    assert sorted(result) == sorted(contents[key] for key in {*past, *arrived})
+    placed = {content: place for place, content in enumerate(result)}
+    for one in (*past, *arrived):
+        for other in (*past, *arrived):
+            same = (one[0], keys[one].publisher) == (other[0], keys[other].publisher)
+            if one < other and (same or (one[0] == other[0] and other in past)):
+                assert placed[contents[one]] < placed[contents[other]]
+
+
+# Whether something is still to come before it
+
+
+def under_way(watermark: int, previous: dict[int, int], origin: str = ORIGIN) -> dict[str, UnderWay]:
+    return {origin: UnderWay(watermark, previous)}
+
+
+@pytest.mark.parametrize(
+    ("past", "known", "expected"),
+    [
+        ([], [], True),
+        ([kept(7, previous=6, is_confirmed=True)], [], True),
+        ([kept(7)], [], True),
+        ([kept(7, previous=6)], [], False),
+        ([kept(7, previous=6)], [under_way(6, {7: 6})], True),
+        ([kept(7, previous=6)], [under_way(5, {7: 6})], False),
+        ([kept(7, previous=6)], [under_way(5, {7: 6}), under_way(6, {})], True),
+        ([kept(7, previous=6)], [under_way(5, {7: 6}), under_way(4, {6: 0})], True),
+        ([kept(7, previous=6)], [under_way(2, {7: 6, 6: 4}), under_way(2, {4: 2})], True),
+        ([kept(7, previous=6)], [under_way(1, {7: 6, 6: 4}), under_way(1, {4: 2})], False),
+        ([kept(7, previous=6)], [under_way(5, {7: 6}), under_way(6, {6: 0}, OTHER)], False),
+        ([kept(7, previous=6), kept(3, origin=OTHER, previous=2)], [under_way(6, {7: 6})], False),
+    ],
+)
+def test_it_is_in_order_when_all_before_it_is_kept_or_confirmed(
+    past: list[Kept], known: list[dict[str, UnderWay]], expected: bool
+) -> None:
+    assert is_in_order(past, known, 1.5 + ORDER_S) is expected
+
+
+def test_what_is_old_is_in_order_whatever_is_known() -> None:
+    """A matcher that was started again knows nothing of it."""
+    assert is_in_order([kept(7, previous=6)], [], 1.6 + ORDER_S)
+
+
+def test_what_came_live_last_is_behind_everything_however_late_that_was_published() -> None:
+    late = kept(1, origin=OTHER, published_s=math.nextafter(math.inf, 0))
+    assert ordered(late, live={(ORIGIN, 9, 0): b"9.0"}) == [b"1.0", b"9.0"]

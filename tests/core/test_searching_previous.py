@@ -1,0 +1,40 @@
+"""Searching with a filter that looks back: what came before a publication on its topic is found among what is kept."""
+
+from services.matcher.storage.dual import DualDB
+from tests.core.kept_cases import on_topic, question
+from tests.core.matching_cases import content, record
+from tests.core.test_searching import NOW_S, at, found, keep, small_slices, storage
+
+__all__ = ["small_slices", "storage"]
+
+FALLING = record("s-1", "price < prev(price)")
+
+
+def test_what_came_before_is_looked_for_in_the_same_record(storage: DualDB) -> None:
+    keep(storage, at(-1, 1, *(on_topic("a", price=price) for price in (5, 4, 6, 2))))
+    assert found(storage, question(1, FALLING)) == [(1, 3), (1, 1)]
+
+
+def test_what_came_before_is_looked_for_in_the_one_before(storage: DualDB) -> None:
+    keep(storage, at(-3, 1, on_topic("a", price=9), on_topic("a", price=5)), at(-1, 2, on_topic("a", price=7)))
+    assert found(storage, question(1, FALLING)) == [(1, 1)]
+    keep(storage, at(-0.5, 3, on_topic("a", price=6)))
+    assert found(storage, question(1, FALLING)) == [(3, 0), (1, 1)]
+
+
+def test_what_came_before_may_lie_before_the_window(storage: DualDB) -> None:
+    keep(storage, at(-3, 1, on_topic("a", price=9)), at(-1, 2, on_topic("a", price=7)))
+    assert found(storage, question(1, FALLING, from_s=NOW_S - 2)) == [(2, 0)]
+
+
+def test_only_the_same_topic_counts_as_before(storage: DualDB) -> None:
+    keep(storage, at(-3, 1, on_topic("a", price=9), on_topic("a/b", price=9), content({"price": 9})))
+    keep(storage, at(-2, 2, on_topic("b", price=7), content({"price": 7}), on_topic("a/b/c", price=7)))
+    assert found(storage, question(1, FALLING)) == []
+    keep(storage, at(-1, 3, on_topic("a", price=8)))
+    assert found(storage, question(1, FALLING)) == [(3, 0)]
+
+
+def test_what_others_were_given_depends_on_what_came_before_too(storage: DualDB) -> None:
+    keep(storage, *(at(-9 + number, number, on_topic("a", price=price)) for number, price in enumerate((5, 4, 6, 2))))
+    assert found(storage, question(without=[FALLING])) == [(2, 0), (0, 0)]

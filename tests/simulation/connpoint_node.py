@@ -1,0 +1,187 @@
+"""A connection point under the simulator: its subscribers and publishers are entries of the ledger."""
+
+import math
+from typing import Any
+
+import msgspec
+
+from braid import messages
+from braid.config import Ingress
+from braid.content import Content, encode_content
+from braid.messages import Send
+from braid.selector import hash64
+from braid.subscription import SubscriptionRecord
+from braid.topology import Configuration, Registration
+from services.connpoint.catching_up import is_in_order
+from services.connpoint.delivery import DeliveryCore
+from services.connpoint.ingress import Batch, IngressCore
+from tests.simulation.network import Node
+from tests.simulation.nodes import TickingSlice
+
+
+class SimulatedConnPoint(TickingSlice):
+    """Subscribers and publishers are ledger entries: what was acknowledged, and what arrived."""
+
+    def __init__(self, *arguments: Any, settings: Ingress, ledger: Any) -> None:
+        super().__init__(*arguments)
+        self.settings = settings
+        self.ledger = ledger
+        self.disk: dict[tuple[str, int], tuple[int, list[bytes], float]] = {}
+        self._logged_s = 0.0
+        self._refs = 0
+        self.asked_again = 0
+
+    def reset(self) -> None:
+        self.ingress = IngressCore(f"{self.name}.{self.incarnation:x}", self.settings)
+        recovered = [(origin, sequence, *value) for (origin, sequence), value in sorted(self.disk.items())]
+        self.ingress.on_recovered(recovered, self.scheduler.now_s)
+        self.delivery = DeliveryCore(self.name, self.clock_ns)
+        self.questions: dict[int, messages.Subscribe | messages.Unsubscribe | messages.FindPublications] = {}
+        self._found: dict[int, dict[int, dict[str, messages.PublicationsFound]]] = {}  # by question, epoch, matcher
+        self._path: dict[str, int] = {}
+
+    def publish(self, publisher: int, ids: list[str], sensor: int) -> None:
+        contents = [encode_content(Content(id=id, attributes={"sensor": sensor})) for id in ids]
+        if not self.ingress.has_room(len(contents), sum(map(len, contents))):
+            return
+        batch = self.ingress.accept(publisher, contents, self.scheduler.now_s)
+        incarnation = self.incarnation
+
+        def logged() -> None:
+            if self.alive and self.incarnation == incarnation:
+                self.disk[batch.origin, batch.sequence] = (publisher, contents, batch.accepted_s)
+                self.ledger.on_acknowledged(publisher, ids, sensor, batch.accepted_s)
+                self._send_logged(batch)
+
+        # One writer: batches are logged in the order they were accepted.
+        self._logged_s = max(
+            getattr(self, "_logged_s", 0.0), self.scheduler.now_s + self.scheduler.random.uniform(0, 0.02)
+        )
+        self.scheduler.at(self._logged_s - self.scheduler.now_s, logged)
+
+    def _send_logged(self, batch: Batch) -> None:
+        self.perform(self.ingress.on_logged(batch, self.scheduler.now_s, 0))
+
+    def subscribe(self, record: SubscriptionRecord) -> None:
+        self.delivery.subscribers[record.id] = record.subscriber
+        if self._wants_past(record):
+            self.delivery.catching_up.begin(record.id)
+        ref = self._next_ref()
+        self.questions[ref] = messages.Subscribe(0, ref, self.name, record)
+        self._ask(ref, self.incarnation)
+
+    def unsubscribe(self, id: str) -> None:
+        ref = self._next_ref()
+        self.questions[ref] = messages.Unsubscribe(0, ref, self.name, id)
+        self._ask(ref, self.incarnation)
+
+    def _wants_past(self, record: SubscriptionRecord) -> bool:
+        return record.from_s is not None and self.ledger.subscriptions[record.id].acknowledged_s is None
+
+    def _find_past(self, record: SubscriptionRecord) -> None:
+        assert record.from_s is not None
+        ref = self._next_ref()
+        self.questions[ref] = messages.FindPublications(0, ref, self.name, record, record.from_s, math.inf, 1_000_000)
+        self._ask(ref, self.incarnation)
+
+    def _next_ref(self) -> int:
+        self._refs += 1
+        return self._refs
+
+    def _ask(self, ref: int, incarnation: int, again: bool = False) -> None:
+        question = self.questions.get(ref)
+        if self.alive and self.incarnation == incarnation and question is not None:
+            accesspoints = self.zookeeper_configuration.in_force().accesspoints
+            if isinstance(question, messages.FindPublications):
+                self.perform([Send(accesspoint, [question]) for accesspoint in accesspoints])
+            else:
+                # Questions about one subscription keep their order through one access point.
+                id = question.record.id if isinstance(question, messages.Subscribe) else question.id
+                self.perform([Send(accesspoints[hash64(id) % len(accesspoints)], [question])])
+            self.asked_again += again
+            self.scheduler.at(1.0, lambda: self._ask(ref, incarnation, again=True))
+
+    def on_configuration(self, configuration: Configuration) -> None:
+        self.zookeeper_configuration = configuration
+        self.ingress.on_configuration(configuration)
+
+    def on_slices(self, slices: dict[str, Registration]) -> None:
+        path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
+        if any(self._path.get(name, i) != i for name, i in path.items()):
+            self.ingress.on_slice_returned(self.scheduler.now_s)
+        self._path.update(path)
+
+    def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
+        if kind is messages.Notifications:
+            payloads, receipts = self.delivery.on_notifications(sender.name, run, 0)
+            for subscriber, own in payloads.items():
+                self._deliver(subscriber, own)
+            self.perform(receipts)
+        elif kind is messages.Confirmed:
+            for message in run:
+                confirmed = self.ingress.on_confirmed(message)
+                for batch in confirmed:
+                    del self.disk[batch.origin, batch.sequence]
+                self.perform(self.ingress.confirmed_elsewhere(confirmed, sender.name))
+        else:
+            for message in run:
+                self._on_answer(message)
+
+    def _deliver(self, subscriber: str, payloads: list[bytes]) -> None:
+        for payload in payloads:
+            notification = msgspec.json.decode(payload)
+            for _ in notification["subscriptions"]:  # each subscriber has one
+                self.ledger.on_delivered(subscriber, notification["publication"]["id"])
+
+    def _on_publications_found(self, message: messages.PublicationsFound) -> None:
+        """The past is there when all matchers of one epoch have answered."""
+        question = self.questions.get(message.ref)
+        if not isinstance(question, messages.FindPublications):
+            return
+        found = self._found.setdefault(message.ref, {}).setdefault(message.epoch, {})
+        found[message.matcher] = message
+        if len(found) < message.asked:
+            return
+        del self.questions[message.ref], self._found[message.ref]
+        past = {(kept.origin, kept.sequence, kept.place): kept for own in found.values() for kept in own.found}
+        record = question.record
+        if not is_in_order(past.values(), [own.under_way for own in found.values()], self.scheduler.now_s):
+            self._find_past_later(record)
+            return
+        self._deliver(record.subscriber, self.delivery.give_past(record.id, list(past.values()), self.scheduler.now_s))
+        self.ledger.on_subscribed(record)
+
+    def _find_past_later(self, record: SubscriptionRecord) -> None:
+        incarnation = self.incarnation
+
+        def again() -> None:
+            if self.alive and self.incarnation == incarnation:
+                self._find_past(record)
+
+        self.scheduler.at(0.05, again)
+
+    def _on_answer(self, message: Any) -> None:
+        """What a matcher says of a subscription."""
+        if isinstance(message, messages.PublicationsFound):
+            self._on_publications_found(message)
+            return
+        if isinstance(message, messages.SubscriptionGone):
+            self.delivery.subscribers.pop(message.id, None)
+            return
+        question = self.questions.pop(message.ref, None)
+        if isinstance(question, messages.Subscribe):
+            if self._wants_past(question.record):
+                self._find_past(question.record)
+            else:
+                self.ledger.on_subscribed(question.record)
+        elif question is not None:  # else it was asked again, and is answered again
+            self.ledger.on_unsubscribed(message.id)
+            self.delivery.subscribers.pop(message.id, None)
+
+    def on_tick(self) -> None:
+        again = self.ingress.on_tick(self.scheduler.now_s)
+        self.ledger.on_sent_again(
+            content for send in again for message in send.messages for content in message.contents
+        )
+        self.perform(again)
+        self.delivery.on_second(self.scheduler.now_s)

@@ -1,0 +1,198 @@
+"""A matcher under the simulator: its disk is a few dictionaries, written by one writer that takes its time."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from braid import messages
+from braid.matching.meaning import read_publication
+from braid.messages import Kept, Send
+from braid.scaling import ReportStep
+from braid.subscription import SubscriptionRecord
+from braid.topology import Configuration
+from services.matcher.core import MatcherCore
+from services.matcher.effects import (
+    Continue,
+    Erase,
+    ExpectForeign,
+    Keep,
+    KeepForeign,
+    ReadKept,
+    Search,
+    Store,
+    StoreState,
+    WhenWritten,
+)
+from services.matcher.searching import Judge
+from services.matcher.storage.records import Cursor
+from services.matcher.transfer import Pace
+from tests.simulation.network import Node
+from tests.simulation.nodes import TickingSlice
+
+
+class SimulatedMatcher(TickingSlice):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.disk: dict[str, SubscriptionRecord] = {}
+        self.kept: dict[tuple[str, int], messages.KeptBatch] = {}
+        self.foreign_expected = False
+
+    def reset(self) -> None:
+        choice = Random(f"{self.scheduler.seed} {self.name} {self.incarnation}").choice
+        pace = Pace(looks=choice((1, 3, 500)), chunk_records_max=choice((1, 3)), changes_left_max=choice((0, 3)))
+        self.core = MatcherCore(self.name, self.clock_ns, pace, keeps_publications=True)
+        self.core.on_recovered(self.disk.values(), self.foreign_expected)
+        self._written_s = 0.0
+        self._continuing = False
+
+    def on_configuration(self, configuration: Configuration) -> None:
+        self.perform(self.core.on_configuration(configuration))
+
+    def on_peer_up(self, peer: Node) -> None:
+        self.perform(self.core.scaling.on_peer_up(peer.name))
+        if peer.layer == "accesspoint":
+            self.perform(self.core.on_accesspoint_up(peer.name))
+
+    def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
+        if kind is messages.MatchRequest:
+            self.perform(self.core.on_match_requests(run, self.scheduler.now_s, self.clock_ns()))
+            return
+        core, name = self.core, sender.name
+        effects: Sequence[Any]
+        for message in run:
+            match message:
+                case messages.Subscribe():
+                    effects = core.on_subscribe(name, message)
+                case messages.Unsubscribe():
+                    effects = core.on_unsubscribe(name, message)
+                case messages.AnchorsKnown():
+                    effects = core.on_anchors_known(name, message)
+                case messages.FindPublications():
+                    effects = core.on_find_publications(name, message)
+                case _:
+                    effects = self._handle_scaling(name, message)
+            self.perform(effects)
+
+    def _handle_scaling(self, name: str, message: Any) -> Sequence[Any]:
+        scaling = self.core.scaling
+        effects: Sequence[Any]
+        match message:
+            case messages.StartScale():
+                effects = scaling.on_start_scale(name, message.epoch)
+            case messages.AddMatcherState():
+                effects = scaling.on_add_matcher_state(name, message)
+            case messages.MatcherStateStored():
+                effects = scaling.on_matcher_state_stored(name, message)
+            case messages.HandOverPublications():
+                effects = scaling.on_hand_over_publications(name, message)
+            case messages.PublicationsHandedOver():
+                effects = scaling.on_publications_handed_over(name, message)
+            case messages.ChangeMatcherOnExitPoint():
+                effects = self.core.on_change_matcher_on_exit_point(name, message)
+            case messages.ExitPointScaling():
+                effects = scaling.on_exit_point_scaling(name, message.epoch)
+            case messages.ChangeMatcher():
+                effects = scaling.on_change_matcher(name, message.epoch)
+            case messages.ScaleEnd():
+                effects = scaling.on_scale_end(name, message.epoch)
+            case _:
+                raise AssertionError(message)
+        return effects
+
+    def on_tick(self) -> None:
+        self.perform(self.core.on_tick(self.scheduler.now_s))
+
+    def perform(self, effects: Sequence[Any]) -> None:
+        for effect in effects:
+            match effect:
+                case Send() | ReportStep():
+                    super().perform([effect])
+                case Continue():
+                    self._continue_soon()
+                case _:
+                    self._write(effect)
+
+    def _continue_soon(self) -> None:
+        if self._continuing:
+            return
+        self._continuing = True
+        incarnation = self.incarnation
+
+        def go_on() -> None:
+            if self.alive and self.incarnation == incarnation:
+                self._continuing = False
+                self.perform(self.core.on_continue())
+
+        self.scheduler.at(self.scheduler.random.uniform(0, 0.02), go_on)
+
+    def _write(self, effect: Any) -> None:
+        incarnation = self.incarnation
+
+        def written() -> None:
+            if self.alive and self.incarnation == incarnation:
+                self._on_written(effect)
+
+        # One writer: in the order in which they were asked for.
+        self._written_s = max(self._written_s, self.scheduler.now_s + self.scheduler.random.uniform(0, 0.02))
+        self.scheduler.at(self._written_s - self.scheduler.now_s, written)
+
+    def _on_written(self, effect: Any) -> None:
+        match effect:
+            case Store(record, answer):
+                self.disk[record.id] = record
+                self.perform(self.core.on_written(answer))
+            case Erase(ids, answer):
+                self._erase(ids)
+                if answer is not None:
+                    self.perform(self.core.on_written(answer))
+            case StoreState(records, removed):
+                self.foreign_expected = True
+                self.disk.update({record.id: record for record in records})
+                self._erase(removed)
+                self.perform(self.core.scaling.on_state_stored(effect))
+            case ExpectForeign(expected):
+                self.foreign_expected = expected
+            case WhenWritten():
+                self.perform(self.core.on_all_written())
+            case _:
+                self._on_publications_written(effect)
+
+    def _on_publications_written(self, effect: Any) -> None:
+        match effect:
+            case Keep(ticket, batches):
+                self._keep(batches)
+                self.perform(self.core.on_kept(ticket))
+            case KeepForeign():
+                self._keep(effect.batches)
+                self.perform(self.core.scaling.on_foreign_kept(effect))
+            case ReadKept(after):
+                self._read_kept(after)
+            case Search():
+                self.perform(self.core.on_searched(effect, self._search(effect.question), None))
+            case _:
+                raise AssertionError(effect)
+
+    def _erase(self, ids: list[str]) -> None:
+        for id in ids:
+            self.disk.pop(id, None)
+
+    def _keep(self, batches: list[messages.KeptBatch]) -> None:
+        for batch in batches:
+            self.kept[batch.origin, batch.sequence] = batch
+
+    def _read_kept(self, after: Cursor | None) -> None:
+        """Two at a time, in the order of their keys."""
+        begin = ("", 0) if after is None else (after.database, int(after.key))
+        keys = sorted(key for key in self.kept if key > begin)
+        more = Cursor(keys[1][0], b"%d" % keys[1][1]) if len(keys) > 2 else None
+        self.perform(self.core.scaling.on_kept_read([self.kept[key] for key in keys[:2]], more))
+
+    def _search(self, question: messages.FindPublications) -> list[Kept]:
+        judge = Judge(question.record)
+        return [
+            Kept(batch.published_s, batch.origin, batch.sequence, place, content, batch.previous)
+            for batch in self.kept.values()
+            if question.from_s <= batch.published_s < question.until_s
+            for place, content in zip(batch.places, batch.contents, strict=True)
+            if judge.accepts(read_publication(content), None)
+        ]
