@@ -14,7 +14,7 @@ import pytest
 from benchmarks.local_cluster import LocalCluster, local_cluster
 from tests.cluster.traffic import Traffic
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 ONE_OF_EACH = "connpoint=1,accesspoint=1,matcher=1,exitpoint=1"
 TWO_OF_EACH = "connpoint=2,accesspoint=2,matcher=2,exitpoint=2"
@@ -37,7 +37,6 @@ async def test_everything_arrives_once_and_in_order(cluster: LocalCluster) -> No
     traffic.check()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["accesspoint-1", "matcher-1", "exitpoint-1", "connpoint-2"])
 async def test_a_killed_slice_loses_nothing(cluster: LocalCluster, victim: str) -> None:
     """Subscribers stay at connpoint-1; publishers use both connection points, so one of them may be the victim."""
@@ -53,7 +52,6 @@ async def test_a_killed_slice_loses_nothing(cluster: LocalCluster, victim: str) 
     traffic.check()
 
 
-@pytest.mark.slow
 async def test_a_killed_coordinator_is_not_noticed(cluster: LocalCluster) -> None:
     traffic = Traffic(publishers=2, subscribers=4)
     async with traffic.flowing(cluster.api, cluster.api):
@@ -82,7 +80,6 @@ def _slices(api: str) -> dict[str, int]:
         return {entry["name"]: entry["pid"] for entry in json.load(response)["slices"]}
 
 
-@pytest.mark.slow
 def test_a_second_start_finds_its_data(tmp_path: Path) -> None:
     body = json.dumps({"filter": "value > 40", "subscriber": "dashboard"}).encode()
     with local_cluster(tmp_path) as first:

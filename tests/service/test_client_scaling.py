@@ -23,6 +23,8 @@ from tests.service.cli_runner import braid as run_braid
 from tests.service.fake_door import FakeDoor, Served, serving
 from tests.service.waiting import until
 
+pytestmark = pytest.mark.slow
+
 DONE = {"state": "done", "phase": "done", "epoch": 4, "moved": 12_000, "longest_pause_s": 0.25, "longest_wait_s": 1.5}
 
 

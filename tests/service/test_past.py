@@ -14,6 +14,8 @@ from tests.cluster.clients import socket
 from tests.service.in_process import InProcessCluster, client_of, in_process_cluster
 from tests.service.zookeeper_fixture import ZooKeeperServer
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 20
 
 

@@ -103,6 +103,8 @@ async def test_each_page_goes_as_far_as_the_slowest_has_come() -> None:
 async def test_what_only_the_faster_has_seen_is_not_given_before_its_time() -> None:
     """The slower one may have something newer than it."""
     matchers = Matchers(matcher_1=[at(9, 9), at(8, 8), at(7, 7)], matcher_2=[at(1, 1), at(0, 0)])
+    matchers.page = {FIRST: 1, SECOND: 5}
+    assert await find(matchers, limit=2) == ([9, 8], False)
     matchers.page = {FIRST: 1, SECOND: 1}
     assert await find(matchers, limit=4) == ([9, 8, 7, 1], False)
 

@@ -13,6 +13,8 @@ from benchmarks.storage.__main__ import _arguments, measure
 from benchmarks.storage.figures import FIGURES
 from benchmarks.storage.report import Report, show
 
+pytestmark = pytest.mark.slow
+
 
 def small(*arguments: str) -> Report:
     given = _arguments(["--operations", "600", "--rate", "100", "--no-peers", *arguments])

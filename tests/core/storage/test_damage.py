@@ -16,6 +16,8 @@ from services.matcher.storage.records import Damage, Filed, Kind
 from services.matcher.storage.settings import StorageSettings
 from tests.core.storage.cases import LAYOUTS, NOW_S, A, everything, maintain_fully, subscription
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = StorageSettings(retention_s=60, retention_s_max=60, write_buffer_bytes=16 * 1024 * 1024)
 COUNT = 5000
 
@@ -106,7 +108,6 @@ def test_a_damaged_file_is_found_and_the_rest_is_served(
     assert_the_rest_is_served(tmp_path, found, damages, storage)
 
 
-@pytest.mark.slow
 def test_no_bit_of_a_log_is_ever_taken_for_a_record(tmp_path: Path) -> None:
     """Wherever it flips: what comes back is what was written."""
     original = tmp_path / "original"

@@ -247,9 +247,9 @@ class RepeatingMachine(StorageMachine):
 
 TestDual = DualMachine.TestCase
 TestDual.settings = SETTINGS
-TestTwo = TwoMachine.TestCase
+TestTwo = pytest.mark.slow(TwoMachine.TestCase)
 TestTwo.settings = SETTINGS
-TestRepeating = RepeatingMachine.TestCase
+TestRepeating = pytest.mark.slow(RepeatingMachine.TestCase)
 TestRepeating.settings = SETTINGS
 
 

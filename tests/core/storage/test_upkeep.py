@@ -14,6 +14,8 @@ from services.matcher.storage.records import Filed, Kind, StorageFullError, Stor
 from services.matcher.storage.settings import WINDOWS_AHEAD, StorageSettings
 from tests.core.storage.cases import LAYOUTS, NOW_S, SMALL, A, everything, maintain_fully, publication, subscription
 
+pytestmark = pytest.mark.slow
+
 INSTANT = ["dual", "two"]
 FLUSHING = 4 * SMALL.write_buffer_bytes  # a table is written before its log goes
 
@@ -210,7 +212,6 @@ def slices_ms(storage: Storage, now_s: float) -> list[float]:
     return times
 
 
-@pytest.mark.slow
 def test_dropping_a_large_window_takes_short_slices(tmp_path: Path) -> None:
     settings = StorageSettings(window_s=100, retention_s=300, retention_s_max=400)
     storage = DualDB(tmp_path, settings, NOW_S)
