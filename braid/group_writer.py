@@ -87,7 +87,7 @@ class GroupWriter(ABC, Generic[T]):
             # Asked before every write: under load this goes on without end.
             while self._wants_to_work():
                 if (self._queued or self._done or self._is_sync_due()) and not await self._write_group():
-                    return
+                    return  # it is tried again with the next flush
                 await self._slice()
         finally:
             self._writing = None

@@ -116,7 +116,7 @@ def _legend(legend: list[tuple[str, str]]) -> list[str]:
     for phase, label in legend:
         parts.append(f'<rect x="{at}" y="34" width="14" height="14" fill="{_COLOURS[phase]}" stroke="#90a4ae"/>')
         parts.append(_text(at + 20, 46, label))
-        at += 36 + 7 * len(label)
+        at += 34 + 6 * len(label)
     return parts
 
 

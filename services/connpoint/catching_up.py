@@ -103,6 +103,8 @@ class CatchingUp:
         unconfirmed.difference_update(one.key for one in held.live)
         if unconfirmed:
             self._given[id] = _Given(unconfirmed, now_s)
+            for origin in {key[0] for key in unconfirmed}:
+                self._watermarks.pop(origin, None)  # so that what is confirmed by now is seen at the next look
             self._remembered += len(unconfirmed)
             while self._remembered > REMEMBERED_MAX:
                 self.forget(next(iter(self._given)))

@@ -36,7 +36,9 @@ class Ended:
             self._forget(next(iter(self._records)))
 
     def of(self, subscriber: str) -> list[SubscriptionRecord]:
-        return [self._records[id] for id in sorted(self._by_subscriber.get(subscriber, ()))]
+        """Those that ended first are first."""
+        own = [self._records[id] for id in self._by_subscriber.get(subscriber, ())]
+        return sorted(own, key=lambda record: (record.until_s or 0.0, record.id))
 
     def all(self) -> list[SubscriptionRecord]:
         return list(self._records.values())

@@ -92,7 +92,7 @@ class Keeping:
         if known is None or request.watermark > known.watermark:
             unconfirmed = {} if known is None else {s: p for s, p in known.previous.items() if s > request.watermark}
             known = self._origins[request.origin] = UnderWay(request.watermark, unconfirmed)
-            self._origins.move_to_end(request.origin)
             if len(self._origins) > _ORIGINS_MAX:
                 self._origins.popitem(last=False)
+        self._origins.move_to_end(request.origin)
         return known

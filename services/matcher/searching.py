@@ -6,6 +6,8 @@ says how far it came, and whoever asked asks again from there.
 
 import math
 
+import msgspec
+
 from braid.matching.checking import CheckedSubscription
 from braid.matching.meaning import Publication, read_publication
 from braid.messages import FindPublications, Kept
@@ -56,6 +58,9 @@ class Search:
         self._lists: tuple[bytes, ...] = ()
         self._until_s = question.until_s
         self._waiting: list[StoredPublication] = []  # read, and not looked at yet; the newest last
+        self._read_ids: set[str] = (
+            set()
+        )  # the last ones; of two moments that are close to one another, one may come again
         self._is_last = False
         self._looked_at = 0
         self._bytes = 0
@@ -77,7 +82,7 @@ class Search:
 
     def _has_more_of(self, moment_s: float) -> bool:
         """Those of one moment are looked at together: whoever goes on from there asks for earlier ones."""
-        return bool(self._waiting) and self._waiting[-1].made_s == moment_s
+        return bool(self._waiting) and _microseconds(self._waiting[-1].made_s) == _microseconds(moment_s)
 
     def _begin(self) -> Judge:
         self._judge = Judge(self.question.record)
@@ -92,20 +97,24 @@ class Search:
         )
 
     def _read(self, storage: Storage, now_s: float) -> None:
-        """The next newest. Those of the last moment may not be all of that moment: they are read again."""
+        """The next newest. Those of the last moment may not be all of that moment: they are read again.
+
+        Lists are sorted by microseconds, so moments are told apart by these.
+        """
         limit = RECORDS_AT_ONCE
         while True:
             records = self._newest(storage, now_s, limit)
             self._is_last = len(records) < limit
             if self._is_last:
                 break
-            oldest_s = records[-1].made_s
-            whole = [record for record in records if record.made_s > oldest_s]
+            oldest = _microseconds(records[-1].made_s)
+            whole = [record for record in records if _microseconds(record.made_s) > oldest]
             if whole:
-                records, self._until_s = whole, math.nextafter(oldest_s, math.inf)
+                records, self._until_s = whole, math.nextafter((oldest + 1) / 1e6, math.inf)
                 break
             limit *= 2
-        self._waiting = records[::-1]
+        self._waiting = [record for record in reversed(records) if record.id not in self._read_ids]
+        self._read_ids = {record.id for record in records}
 
     def _newest(self, storage: Storage, now_s: float, limit: int) -> list[StoredPublication]:
         from_s, until_s = self.question.from_s, self._until_s
@@ -120,32 +129,54 @@ class Search:
     def _look(self, judge: Judge, record: StoredPublication, storage: Storage, now_s: float) -> None:
         body = read_body(record.body)
         found: list[Kept] = []
-        before: dict[str, bytes] = {}
         for place, content in zip(body.places, body.contents, strict=True):
-            publication = read_publication(content)
-            previous = self._previous(record, publication, before, storage, now_s) if self._looks_back else None
+            publication = _readable(content)
+            if publication is None:
+                continue  # nobody was ever given it
+            previous: bytes | None = None
+            if self._looks_back and publication.topic:
+                previous = previous_of(
+                    storage, publication.topic, (record.made_s, body.origin, body.sequence, place), now_s
+                )
             if judge.accepts(publication, previous) and not self._was_given(record, publication, previous):
                 found.append(Kept(record.made_s, body.origin, body.sequence, place, content, body.previous))
                 self._bytes += len(content)
-            before[publication.topic] = content
         self.found += reversed(found)
         self._looked_at += len(body.contents)
 
     def _was_given(self, record: StoredPublication, publication: Publication, previous: bytes | None) -> bool:
         return any(judge.was_given(record.made_s) and judge.accepts(publication, previous) for judge in self._without)
 
-    def _previous(
-        self,
-        record: StoredPublication,
-        publication: Publication,
-        before: dict[str, bytes],
-        storage: Storage,
-        now_s: float,
-    ) -> bytes | None:
-        """What came before it on the same topic: in the same record, or in the one before it in its list."""
-        if not publication.topic:
-            return None
-        if publication.topic in before:
-            return before[publication.topic]
-        older = storage.get_data([topic_list(publication.topic)], now_s, until_s=record.made_s, limit=1)
-        return read_body(older[0].body).contents[-1] if older else None
+
+Position = tuple[float, str, int, int]  # when it was published, origin, sequence, place
+
+
+def previous_of(storage: Storage, topic: str, position: Position, now_s: float) -> bytes | None:
+    """What came before it on the same topic; of one moment, in the order of origins, sequences and places."""
+    limit = 4
+    until_s = math.nextafter(position[0], math.inf)
+    while True:
+        records = storage.get_data([topic_list(topic)], now_s, until_s=until_s, limit=limit)
+        before = [
+            ((record.made_s, body.origin, body.sequence, place), content)
+            for record in records
+            for body in (read_body(record.body),)
+            for place, content in zip(body.places, body.contents, strict=True)
+        ]
+        latest = max((one for one in before if one[0] < position), default=None)
+        is_all = len(records) < limit
+        # Of the oldest moment that was read, there may be more.
+        if is_all or (latest is not None and latest[0][0] > records[-1].made_s):
+            return None if latest is None else latest[1]
+        limit *= 4
+
+
+def _microseconds(moment_s: float) -> int:
+    return int(moment_s * 1e6)
+
+
+def _readable(content: bytes) -> Publication | None:
+    try:
+        return read_publication(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -89,6 +89,7 @@ class MatcherStore(GroupWriter[Operation]):
         self._searches: deque[tuple[Search, OnSearched]] = deque()
         self._searches_queued = 0
         self._readings: deque[tuple[Cursor | None, OnKeptRead]] = deque()
+        self._readings_at_s = 0.0
         self._upkeep_at_s = 0.0
         self._damages_told = 0
         self.not_kept = 0  # records of publications that found no room
@@ -227,7 +228,10 @@ class MatcherStore(GroupWriter[Operation]):
         self.queue([], lambda _failure: self._readings.append((after, done)))
 
     def _wants_to_work(self) -> bool:
-        return super()._wants_to_work() or bool(self._searches or self._readings) or self._is_upkeep_due()
+        return super()._wants_to_work() or bool(self._searches) or self._is_reading_due() or self._is_upkeep_due()
+
+    def _is_reading_due(self) -> bool:
+        return bool(self._readings) and time.monotonic() >= self._readings_at_s
 
     def _is_upkeep_due(self) -> bool:
         return self._is_open and time.monotonic() >= self._upkeep_at_s
@@ -235,7 +239,7 @@ class MatcherStore(GroupWriter[Operation]):
     async def _slice(self) -> None:
         if self._is_upkeep_due():
             await self._maintain()
-        elif self._readings:
+        elif self._is_reading_due():
             await self._read_some_kept()
         elif self._searches:
             await self._search_some()
@@ -258,7 +262,7 @@ class MatcherStore(GroupWriter[Operation]):
             batches, after = await self.run(self._read_kept, after)
         except Exception as error:
             log.error("kept publications cannot be read; trying again", database=self._name, error=str(error))
-            await asyncio.sleep(_AGAIN_S)
+            self._readings_at_s = time.monotonic() + _AGAIN_S
             return
         self._readings.popleft()
         done(batches, after)
@@ -290,6 +294,7 @@ class MatcherStore(GroupWriter[Operation]):
         """Writes what is queued, then closes."""
         if self._is_open:
             self._searches.clear()
+            self._readings.clear()
             self._is_open = False  # no more upkeep
             await self.finish()
             await self.run(self._storage.close)

@@ -178,3 +178,15 @@ def test_everything_is_given_once(story: list[Published]) -> None:
     assert sorted(got) == sorted(b"%d.0" % n for n, way in enumerate(ways) if way.in_past or way.comes != "never")
     core.on_second(lambda _origin: len(ways), NOW_S)
     assert core.is_idle
+
+
+def test_what_was_confirmed_before_it_was_given_is_forgotten_at_the_next_look() -> None:
+    """A matcher that has not heard of it gave it as not confirmed."""
+    core = CatchingUp(10, 1000)
+    core.begin("s-1")
+    core.finish("s-1", [kept(9)], 100.0)
+    core.on_second(lambda _: 8, 100.0)
+    core.begin("s-2")
+    core.finish("s-2", [kept(5)], 101.0)
+    core.on_second(lambda _: 8, 102.0)
+    assert core.remembered == 1

@@ -34,6 +34,11 @@ def test_what_came_live_goes_before_what_its_origin_published_later() -> None:
     assert ordered(kept(6), kept(4), live=came) == [b"4.0", b"5.0", b"6.0", b"7.0", b"1.0"]
 
 
+def test_what_came_live_behind_the_past_stays_in_the_order_in_which_it_came() -> None:
+    came = {(OTHER, 8, 0): b"8.0", (ORIGIN, 9, 0): b"9.0", (OTHER, 1, 0): b"1.0"}
+    assert ordered(kept(2), live=came) == [b"2.0", b"8.0", b"9.0", b"1.0"]
+
+
 class Way(NamedTuple):
     origin: str
     publisher: int
@@ -90,6 +95,7 @@ def under_way(watermark: int, previous: dict[int, int], origin: str = ORIGIN) ->
         ([kept(7, previous=6)], [under_way(6, {7: 6})], True),
         ([kept(7, previous=6)], [under_way(5, {7: 6})], False),
         ([kept(7, previous=6)], [under_way(5, {7: 6}), under_way(6, {})], True),
+        ([kept(7, previous=6)], [under_way(6, {}), under_way(5, {7: 6})], True),
         ([kept(7, previous=6)], [under_way(5, {7: 6}), under_way(4, {6: 0})], True),
         ([kept(7, previous=6)], [under_way(2, {7: 6, 6: 4}), under_way(2, {4: 2})], True),
         ([kept(7, previous=6)], [under_way(1, {7: 6, 6: 4}), under_way(1, {4: 2})], False),

@@ -211,3 +211,11 @@ def test_a_batch_that_is_sent_again_is_kept_again() -> None:
     (first,), (again,) = (keeping.keep(ONE, [request(7, b"{}", previous=6)]) for _ in range(2))
     assert (first.batches, again.ticket) == (again.batches, 2)
     assert keeping.under_way() == {ORIGIN: UnderWay(0, {7: 6})}
+
+
+def test_the_origin_that_was_silent_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping_module, "_ORIGINS_MAX", 2)
+    keeping = of_matcher_1()
+    for origin in ("a.1", "b.1", "a.1", "c.1"):
+        keeping.keep(ONE, [request(1, b"{}", origin=origin)])
+    assert list(keeping.under_way()) == ["a.1", "c.1"]

@@ -38,3 +38,24 @@ def test_only_the_same_topic_counts_as_before(storage: DualDB) -> None:
 def test_what_others_were_given_depends_on_what_came_before_too(storage: DualDB) -> None:
     keep(storage, *(at(-9 + number, number, on_topic("a", price=price)) for number, price in enumerate((5, 4, 6, 2))))
     assert found(storage, question(without=[FALLING])) == [(2, 0), (0, 0)]
+
+
+LATER = "2100-01-01T00:00:00Z"
+
+
+def test_what_came_before_in_the_same_batch_may_lie_in_another_record(storage: DualDB) -> None:
+    """It expires at another time, so it is another record of the same moment."""
+    keep(storage, at(-1, 1, on_topic("a", price=10), content({"price": 5}, topic="a", expires=LATER)))
+    assert found(storage, question(1, FALLING)) == [(1, 1)]
+    keep(storage, at(-0.5, 2, on_topic("a", price=7)))
+    assert found(storage, question(1, FALLING)) == [(1, 1)]
+
+
+def test_of_two_batches_of_one_moment_the_later_one_has_the_other_before_it(storage: DualDB) -> None:
+    keep(storage, *(at(-1, sequence, on_topic("a", price=price)) for sequence, price in ((1, 10), (2, 5))))
+    assert found(storage, question(1, FALLING)) == [(2, 0)]
+
+
+def test_very_many_of_one_moment(storage: DualDB) -> None:
+    keep(storage, *(at(-1, sequence, on_topic("a", price=100 - sequence)) for sequence in range(1, 41)))
+    assert sorted(found(storage, question(1, FALLING))) == [(sequence, 0) for sequence in range(2, 41)]

@@ -17,7 +17,7 @@ from tests.service.watched_database import ignore
 
 SUBSCRIPTIONS, BATCHES = 400, 300
 NOW_S = 1000.0
-ROUNDS = 4
+ROUNDS = 3
 
 
 async def fill(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Searches in the matcher's store: behind what was to be written, in turns, and never in the way of a write."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,32 @@ async def test_writes_go_between_the_slices_of_a_search(tmp_path: Path) -> None:
     await until(lambda: "search" in over)
     assert over == ["s-1", "s-2", "s-3", "search"]
     await store.close()
+
+
+async def test_what_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    await keep(store, batch(1, b"{}", published_s=NOW_S - 2), batch(2, b'{"text":3}', published_s=NOW_S - 1))
+    done = await search(store)
+    assert done is not None
+    assert [one.sequence for one in done.found] == [1]
+    await store.close()
+
+
+async def test_kept_publications_that_cannot_be_read_hold_up_neither_writes_nor_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_AGAIN_S", 60.0)
+    store = await opened(tmp_path)
+    tries: list[Any] = []
+
+    def failing(after: Any) -> Any:
+        tries.append(after)
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(store, "_read_kept", failing)
+    store.read_kept(None, lambda _batches, _after: None)
+    await until(lambda: tries)
+    async with asyncio.timeout(20):
+        await put(store, record("s-1"))
+        await store.close()
+    assert len(tries) == 1

@@ -162,6 +162,17 @@ def decode_subscription(value: bytes) -> StoredSubscription:
     return _decode_subscription(memoryview(value)[5:] if value[4] != _MAIN else _record_part(memoryview(value)[4:]))
 
 
+def decode_sole_subscription(value: bytes) -> StoredSubscription | None:
+    """Nothing where it has several entries."""
+    return _decode_subscription(value[5:]) if value[4] == _SOLE else None
+
+
+def decode_main_subscription(key: bytes, value: bytes) -> tuple[StoredSubscription, tuple[bytes, ...]]:
+    record, names = decode_entry(key, value)
+    assert isinstance(record, StoredSubscription)
+    return record, names
+
+
 def subscription_in(payload: memoryview) -> StoredSubscription:
     return _decode_subscription(_record_part(payload))
 
