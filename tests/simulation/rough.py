@@ -13,6 +13,13 @@ class RoughSimulation(Simulation):
             self.scheduler.at(self.random.uniform(0, TRAFFIC_S), self.network.break_any)
 
 
+class ConnectionPointsCrash(Simulation):
+    """So that what they had accepted must come out of their logs."""
+
+    def _victim(self) -> SimulatedSlice:
+        return self.random.choice(self.connpoints)
+
+
 class ForgettingSimulation(Simulation):
     """Confirmations get lost, then an exit point crashes and forgets what was done, while subscriptions come and come.
 

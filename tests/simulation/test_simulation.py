@@ -15,7 +15,7 @@ from services.connpoint.ingress import IngressCore
 from services.exitpoint.core import ExitPointCore
 from services.matcher.core import MatcherCore
 from tests.simulation.cluster import Simulation
-from tests.simulation.rough import ForgettingSimulation, RoughSimulation
+from tests.simulation.rough import ConnectionPointsCrash, ForgettingSimulation, RoughSimulation
 from tests.simulation.seeds import is_caught, name_of, parts, problems_of
 
 
@@ -191,7 +191,7 @@ def everything_matches(patch: pytest.MonkeyPatch) -> None:
         (confirm_before_receipt, "lost", RoughSimulation),
         (release_at_the_first_partial, "lost", RoughSimulation),
         (no_resend_to_a_linked_connection_point, "lost", RoughSimulation),
-        (no_recovery_of_the_ingress_log, "lost", RoughSimulation),
+        (no_recovery_of_the_ingress_log, "lost", ConnectionPointsCrash),
         (a_watermark_that_runs_ahead, "lost", RoughSimulation),
         (everything_matches, "wrong", RoughSimulation),
     ],

@@ -1,0 +1,96 @@
+"""The checkers notice every rule behind the past that is broken on purpose."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.connpoint import catching_up
+from services.connpoint.catching_up import CatchingUp
+from services.exitpoint import core as exitpoint_core
+from services.matcher import departing
+from services.matcher.departing import Departure
+from services.matcher.keeping import Keeping
+from services.matcher.past import Past
+from services.matcher.scaling import MatcherScaling
+from tests.simulation import connpoint_node
+from tests.simulation.cluster import Simulation
+from tests.simulation.past import PastCrashingSimulation, PastScalingSimulation, PastSimulation, SlowDepartures
+from tests.simulation.seeds import is_caught
+
+
+def asked_through_one_access_point(patch: pytest.MonkeyPatch) -> None:
+    original = Past.on_question
+
+    def on_question(self: Past, accesspoint: str, question: Any) -> bool:
+        question.accesspoints = [accesspoint]
+        return original(self, accesspoint, question)
+
+    patch.setattr(Past, "on_question", on_question)
+
+
+def partials_do_not_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Keeping, "behind", lambda _, sends: sends)
+
+
+def live_ones_are_not_held(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CatchingUp, "takes", lambda *_: False)
+
+
+def what_was_given_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(catching_up, "REMEMBERED_MAX", 0)
+
+
+def nothing_is_handed_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MatcherScaling, "_depart", lambda _: [])
+
+
+def what_comes_meanwhile_is_not_handed_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MatcherScaling, "on_kept", lambda *_: [])
+
+
+def gone_before_all_is_handed_over(patch: pytest.MonkeyPatch) -> None:
+    """One after the other, so that it takes long enough to be noticed."""
+    patch.setattr(departing, "PART_PUBLICATIONS_MAX", 1)
+    patch.setattr(departing, "PARTS_UNDER_WAY_MAX", 1)
+    patch.setattr(Departure, "is_copied", True)
+    patch.setattr(Departure, "is_done", True)
+
+
+def the_order_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(connpoint_node, "is_in_order", lambda *_: True)
+
+
+def attempts_are_mixed(patch: pytest.MonkeyPatch) -> None:
+    original = exitpoint_core.ExitPointCore._is_gathered
+
+    def is_gathered(self: Any, gather: Any, partial: Any, arrived_ns: int) -> bool:
+        partial.attempt = 0
+        return original(self, gather, partial, arrived_ns)
+
+    patch.setattr(exitpoint_core.ExitPointCore, "_is_gathered", is_gathered)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "kind", "problem"),
+    [
+        (asked_through_one_access_point, PastScalingSimulation, "lost"),
+        (partials_do_not_wait_for_the_disk, PastCrashingSimulation, "lost"),
+        (live_ones_are_not_held, PastScalingSimulation, "twice"),
+        (what_was_given_is_forgotten, PastSimulation, "twice"),
+        (nothing_is_handed_over, PastScalingSimulation, "lost"),
+        (what_comes_meanwhile_is_not_handed_over, PastScalingSimulation, "lost"),
+        (gone_before_all_is_handed_over, SlowDepartures, "lost"),
+        (the_order_is_not_looked_at, PastScalingSimulation, "out of order"),
+        (attempts_are_mixed, PastCrashingSimulation, "lost"),
+    ],
+)
+def test_the_checkers_bite(
+    broken: Callable[[pytest.MonkeyPatch], None],
+    kind: type[Simulation],
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken(monkeypatch)
+    assert is_caught(kind, problem)
