@@ -41,6 +41,7 @@ log = structlog.get_logger()
 
 _EXPIRE_EVERY_S = 1.0
 _TELL_RECOVERY_S = 1.0
+_ERASING_MAX = 500  # ids in the queue of the store
 _PAUSE_S = 0.001  # between parts of long work; messages have their turn
 _QUEUED_WRITES_MAX = 50_000  # what is to be written beyond it is dropped; its connection point asks or sends again
 _WRITTEN = (messages.Subscribe, messages.Unsubscribe, messages.MatchRequest)
@@ -237,6 +238,9 @@ class Matcher(ProbedSlice):
 
     def _continue(self) -> None:
         self._continuing = False
+        if self._store.erasing > _ERASING_MAX:
+            self._continue_soon()  # partials wait for the disk: what is kept must not queue behind very many erasures
+            return
         with self.longest_steps.noting("continuing"):
             self._perform_all(self._core.on_continue())
 

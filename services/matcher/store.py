@@ -93,6 +93,7 @@ class MatcherStore(GroupWriter[Operation]):
         self._upkeep_at_s = 0.0
         self._damages_told = 0
         self.not_kept = 0  # records of publications that found no room
+        self.erasing = 0  # ids that are to be erased and are not yet
         self._expired: list[str] = []  # ids of subscriptions whose space was reclaimed
         self.on_expired: Callable[[list[str]], None] = lambda _ids: None
 
@@ -151,6 +152,7 @@ class MatcherStore(GroupWriter[Operation]):
     def erase(self, ids: list[str], done: Done | None) -> None:
         """`done` is told when all are erased."""
         if ids:
+            self.erasing += len(ids)
             self.queue([Remove(ids)], done)
 
     def keep(self, batches: list[KeptBatch], done: Done) -> None:
@@ -190,6 +192,7 @@ class MatcherStore(GroupWriter[Operation]):
                 self._storage.replace(one.record, one.lists, now_s)
             case Remove(ids):
                 self._storage.unsubscribe(ids, now_s)
+                self.erasing = max(0, self.erasing - len(ids))
             case Mark(foreign):
                 if foreign:
                     self._mark_path.touch()
