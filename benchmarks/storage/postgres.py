@@ -42,7 +42,7 @@ class MissingError(Exception):
 def missing() -> str:
     """Why it cannot be measured; empty where it can."""
     try:
-        import psycopg  # noqa: F401
+        import psycopg  # noqa: F401  # only whether it is there
     except ImportError:
         return "the Python package psycopg is not installed; pip install 'braid-broker[bench]'"
     return "" if glob.glob(_BINARIES) else "PostgreSQL is not installed; on Debian: apt-get install postgresql"
