@@ -38,7 +38,17 @@ from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
 from services.matcher.calls import LatestCalls
-from services.matcher.effects import Answer, Continue, Effects, Erase, ExpectForeign, Search, Store, WhenWritten
+from services.matcher.effects import (
+    Answer,
+    Continue,
+    Effects,
+    Erase,
+    ExpectForeign,
+    Forget,
+    Search,
+    Store,
+    WhenForgotten,
+)
 from services.matcher.ended import Ended
 from services.matcher.holdings import Hidden, Holdings
 from services.matcher.keeping import Keeping
@@ -66,7 +76,7 @@ class MatcherCore:
         self._clock_ns = clock_ns  # only for the hops of traced publications, and the end of distinct subscriptions
         self._holdings = Holdings()
         self._foreign_expected = False
-        self._erasing = 0  # how often what was erased is not known to be erased on disk
+        self._forgetting = 0  # how often what is to be forgotten is not known to be off the disk
         self._recovered = False  # what the store held has not been held against a configuration yet
         self._answers: list[Answer] = []  # until every access point has passed the cut
         self._unannounced: dict[str, dict[tuple[str, int], Answer]] = {}  # until access points know the anchor
@@ -113,11 +123,11 @@ class MatcherCore:
     def _remove_refuse(self) -> Effects:
         effects: Effects = []
         if self._holdings.shares.refuse_left:
-            effects.append(Erase(self._holdings.remove_refuse(_REFUSE_AT_ONCE), None))
+            effects.append(Forget(self._holdings.remove_refuse(_REFUSE_AT_ONCE)))
             if self._holdings.shares.refuse_left:
                 return [*effects, Continue()]
-            self._erasing += 1
-            effects.append(WhenWritten())
+            self._forgetting += 1
+            effects.append(WhenForgotten())
         if self._foreign_expected and self.scaling.change is None:
             self._foreign_expected = False
             effects.append(ExpectForeign(False))
@@ -126,11 +136,11 @@ class MatcherCore:
     @property
     def is_clean(self) -> bool:
         """Nothing that belongs to others is in the index, or was and is still on disk."""
-        return not self._holdings.shares.refuse_left and not self._erasing
+        return not self._holdings.shares.refuse_left and not self._forgetting
 
-    def on_all_written(self) -> Effects:
-        """The answer to `WhenWritten`."""
-        self._erasing -= 1
+    def on_all_forgotten(self) -> Effects:
+        """The answer to `WhenForgotten`."""
+        self._forgetting -= 1
         return self.scaling.on_clean()
 
     # Publications

@@ -33,10 +33,17 @@ class Erase(msgspec.Struct, frozen=True):
     answer: Answer | None
 
 
+class Forget(msgspec.Struct, frozen=True):
+    """These are another matcher's now, and nothing of them stays here. Nobody waits for it, but see `WhenForgotten`."""
+
+    ids: list[str]
+
+
 class StoreState(msgspec.Struct, frozen=True):
     """A chunk of another matcher's state. Ordering duty: `on_state_stored` is called only when it is written."""
 
     records: list[SubscriptionRecord]
+    known: set[str]  # of these another record may be stored
     removed: list[str]
     matcher: str
     epoch: int
@@ -80,14 +87,15 @@ class ReadKept(msgspec.Struct, frozen=True):
 class ExpectForeign(msgspec.Struct, frozen=True):
     """From now on the store may hold subscriptions of others, until the opposite is written. Survives a crash.
 
-    Ordering duty: written before any chunk that follows, and the opposite after every erasure before it.
+    Ordering duty: written before any chunk that follows, and the opposite after everything is forgotten that was to be
+    before it.
     """
 
     expected: bool
 
 
-class WhenWritten(msgspec.Struct, frozen=True):
-    """`MatcherCore.on_all_written` is to be called when everything before it is on disk."""
+class WhenForgotten(msgspec.Struct, frozen=True):
+    """`MatcherCore.on_all_forgotten` is to be called when everything is that was to be before it."""
 
 
 class Continue(msgspec.Struct, frozen=True):
@@ -98,13 +106,14 @@ Effect = (
     Send
     | Store
     | Erase
+    | Forget
     | StoreState
     | Keep
     | KeepForeign
     | ReadKept
     | Search
     | ExpectForeign
-    | WhenWritten
+    | WhenForgotten
     | Continue
     | ReportStep
 )

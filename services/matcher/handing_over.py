@@ -110,7 +110,7 @@ class HandingOver:
         if not self._is_next(matcher, message):
             return []  # those before it were lost with a link, and all of them will be sent again
         try:
-            self._holdings.put_arrived(message.records)
+            known = self._holdings.put_arrived(message.records)
         except (IndexFullError, ValueError) as error:
             log.error("a chunk of another matcher cannot be kept", matcher=matcher, reason=str(error))
             return None
@@ -118,7 +118,7 @@ class HandingOver:
         for id, calls in message.calls.items():
             self._calls.learn(id, calls)
         self._taken[matcher] = message.chunk
-        state = StoreState(message.records, message.removed, matcher, message.epoch, message.chunk, message.ends)
+        state = StoreState(message.records, known, message.removed, matcher, message.epoch, message.chunk, message.ends)
         return [state, *self._holdings.announcing.changes()]
 
     def _is_next(self, matcher: str, message: AddMatcherState) -> bool:

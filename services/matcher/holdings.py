@@ -48,11 +48,15 @@ class Holdings:
             self._sorted_ids.add(record.id)
         return before
 
-    def put_arrived(self, records: list[SubscriptionRecord]) -> None:
-        """Counts in the new epoch only. Raises `IndexFullError`, `ValueError`; then some of them may be there."""
-        for record in records:
-            self._throw_out(record.id)
+    def put_arrived(self, records: list[SubscriptionRecord]) -> set[str]:
+        """Counts in the new epoch only. Returns the ids of which there was another record, in the index or as refuse.
+
+        Raises `IndexFullError`, `ValueError`; then some of them may be there.
+        """
         ids = [record.id for record in records]
+        known = {id for id in ids if id in self.index}
+        for id in ids:
+            self._throw_out(id)
         new = [id for id in ids if id not in self.index]
         self.shares.arrived.update(ids)
         if self._sorted_ids is not None:
@@ -69,6 +73,7 @@ class Holdings:
             for record, replaced in there:
                 self.announcing.on_put(record, replaced)
                 self._endings.note(record)
+        return known
 
     def remove_arrived(self, ids: list[str]) -> None:
         """They were ended where they still count."""

@@ -26,13 +26,14 @@ from services.matcher.effects import (
     Effects,
     Erase,
     ExpectForeign,
+    Forget,
     Keep,
     KeepForeign,
     ReadKept,
     Search,
     Store,
     StoreState,
-    WhenWritten,
+    WhenForgotten,
 )
 from services.matcher.storage.records import Cursor, Usage
 from services.matcher.store import MatcherStore
@@ -41,7 +42,7 @@ log = structlog.get_logger()
 
 _EXPIRE_EVERY_S = 1.0
 _TELL_RECOVERY_S = 1.0
-_ERASING_MAX = 500  # ids in the queue of the store
+_IN_BULK_MAX = 2_000  # subscriptions that wait for their turn on the way to disk; no more are forgotten or sent
 _PAUSE_S = 0.001  # between parts of long work; messages have their turn
 _QUEUED_WRITES_MAX = 50_000  # what is to be written beyond it is dropped; its connection point asks or sends again
 _WRITTEN = (messages.Subscribe, messages.Unsubscribe, messages.MatchRequest)
@@ -170,10 +171,12 @@ class Matcher(ProbedSlice):
                     self._store.put(record, is_new=is_new, done=partial(self._on_written, answer))
                 case Erase(ids, answer):
                     self._store.erase(ids, None if answer is None else partial(self._on_written, answer))
-                case StoreState(records, removed):
-                    self._store.take_chunk(records, removed, partial(self._on_state_stored, effect))
-                case WhenWritten():
-                    self._store.when_written(self._on_all_written)
+                case Forget(ids):
+                    self._store.forget(ids)
+                case StoreState(records, known, removed):
+                    self._store.take_chunk(records, known, removed, partial(self._on_state_stored, effect))
+                case WhenForgotten():
+                    self._store.when_forgotten(self._on_all_forgotten)
                 case ExpectForeign(expected):
                     self._store.expect_foreign(expected)
                 case Continue():
@@ -224,11 +227,9 @@ class Matcher(ProbedSlice):
             with self.longest_steps.noting("state stored"):
                 self._perform_all(self._core.scaling.on_state_stored(stored))
 
-    def _on_all_written(self, failure: Exception | None) -> None:
-        if failure is None:
-            self._perform_all(self._core.on_all_written())
-        else:  # what was to be erased is queued again, so it is asked again
-            self._store.when_written(self._on_all_written)
+    def _on_all_forgotten(self, _failure: Exception | None) -> None:
+        """Nothing was written for it that could have failed."""
+        self._perform_all(self._core.on_all_forgotten())
 
     def _continue_soon(self) -> None:
         """Behind whatever has arrived meanwhile."""
@@ -238,8 +239,8 @@ class Matcher(ProbedSlice):
 
     def _continue(self) -> None:
         self._continuing = False
-        if self._store.erasing > _ERASING_MAX:
-            self._continue_soon()  # partials wait for the disk: what is kept must not queue behind very many erasures
+        if self._store.in_bulk > _IN_BULK_MAX:
+            self._continue_soon()
             return
         with self.longest_steps.noting("continuing"):
             self._perform_all(self._core.on_continue())

@@ -1,14 +1,15 @@
 """What one matcher keeps on disk: its subscriptions, and the publications it keeps until they expire (`storage/`).
 
-One thread does everything. Writes go first; between two of them comes a slice of a search, or of the upkeep. The file
-`foreign` stands there while subscriptions of other matchers may be among the matcher's own: from the moment a scaling
-begins until the last one that moved away is erased.
+One thread does everything. Writes that somebody waits for go first: between two of them comes a slice of what is
+written in bulk (`bulk.py`), of a search, of a reading, or of the upkeep. The file `foreign` stands there while
+subscriptions of other matchers may be among the matcher's own: from the moment a scaling begins until the last one that
+moved away is forgotten.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from braid.config import Settings
 from braid.group_writer import Done, GroupWriter
 from braid.messages import FindPublications, KeptBatch
 from braid.subscription import SubscriptionRecord
+from services.matcher.bulk import Bulk, Load
 from services.matcher.filing import filed_publications, filed_subscription, kept_batch, record_of, records_of
 from services.matcher.searching import Search
 from services.matcher.storage.dual import DualDB
@@ -41,6 +43,7 @@ log = structlog.get_logger()
 SEARCHES_MAX = 1_000  # at a time; who asked for one more asks again
 _RECOVERED_AT_ONCE = 5_000
 _READ_AT_ONCE = 200
+_BULK_AT_ONCE = 100  # records: one or two milliseconds
 _UPKEEP_S = 0.1  # between two slices of the upkeep
 _UPKEEP_PAUSE_S = 0.01  # while there is more to do
 _AGAIN_S = 0.5
@@ -56,6 +59,14 @@ class Put(msgspec.Struct, frozen=True):
 
 
 class Remove(msgspec.Struct, frozen=True):
+    """They have ended."""
+
+    ids: list[str]
+
+
+class Forget(msgspec.Struct, frozen=True):
+    """They are another matcher's: nothing of them stays."""
+
     ids: list[str]
 
 
@@ -67,7 +78,7 @@ class Mark(msgspec.Struct, frozen=True):
     foreign: bool
 
 
-Operation = Put | Remove | Keep | Mark
+Operation = Put | Remove | Forget | Keep | Mark
 
 
 class MatcherStore(GroupWriter[Operation]):
@@ -93,7 +104,9 @@ class MatcherStore(GroupWriter[Operation]):
         self._upkeep_at_s = 0.0
         self._damages_told = 0
         self.not_kept = 0  # records of publications that found no room
-        self.erasing = 0  # ids that are to be erased and are not yet
+        self._bulk: Bulk[Operation] = Bulk()
+        self._bulk_at_s = 0.0
+        self._turn = 0  # which kind of long work is next
         self._expired: list[str] = []  # ids of subscriptions whose space was reclaimed
         self.on_expired: Callable[[list[str]], None] = lambda _ids: None
 
@@ -142,30 +155,67 @@ class MatcherStore(GroupWriter[Operation]):
     # Writing
 
     def put(self, record: SubscriptionRecord, *, is_new: bool, done: Done) -> None:
-        self.queue([Put(record, is_new)], done)
-
-    def take_chunk(self, records: list[SubscriptionRecord], removed: list[str], done: Done) -> None:
-        """Of another matcher. The mark is written first, so that nothing of it is ever there without."""
-        operations: list[Operation] = [Mark(True), *(Put(record, False) for record in records)]
-        self.queue([*operations, Remove(removed)] if removed else operations, done)
+        self._write_soon([Put(record, is_new)], [record.id], done)
 
     def erase(self, ids: list[str], done: Done | None) -> None:
-        """`done` is told when all are erased."""
-        if ids:
-            self.erasing += len(ids)
-            self.queue([Remove(ids)], done)
+        """`done` is told when all are erased; without it nobody is in a hurry."""
+        if not ids:
+            return
+        if done is None:
+            self._write_in_bulk(map(Remove, _in_parts(ids)), ids, None)
+        else:
+            self._write_soon([Remove(ids)], ids, done)
 
     def keep(self, batches: list[KeptBatch], done: Done) -> None:
         self.queue([Keep(batches)], done)
 
-    def when_written(self, done: Done) -> None:
-        self.queue([], done)
+    def take_chunk(
+        self, records: list[SubscriptionRecord], known: Collection[str], removed: list[str], done: Done
+    ) -> None:
+        """Of another matcher; of the `known` ids, others may be there. The mark is written first, so that nothing of it
+        is ever there without.
+        """
+        puts = (Put(record, record.id not in known) for record in records)
+        ids = [*(record.id for record in records), *removed]
+        self._write_in_bulk([Mark(True), *puts, *map(Remove, _in_parts(removed))], ids, done)
+
+    def forget(self, ids: list[str]) -> None:
+        self._write_in_bulk(map(Forget, _in_parts(ids)), ids, None)
+
+    def when_forgotten(self, done: Done) -> None:
+        """All that was to be forgotten before is."""
+        self._write_in_bulk([], [], done)
 
     def expect_foreign(self, expected: bool) -> None:
-        self.queue([Mark(expected)], _ignore if expected else None)
+        if expected:
+            self._bulk.take_out(Mark(False))
+            self.queue([Mark(True)], _ignore)
+        else:
+            self._write_in_bulk([Mark(False)], [], None)
+
+    @property
+    def in_bulk(self) -> int:
+        """Subscriptions whose turn on the way to disk is behind all that somebody waits for."""
+        return len(self._bulk)
+
+    def _write_soon(self, operations: list[Operation], ids: list[str], done: Done) -> None:
+        if self._bulk.touches(ids):
+            self._write_in_bulk(operations, ids, done)
+        else:
+            self.queue(operations, done)
+
+    def _write_in_bulk(self, operations: Iterable[Operation], ids: list[str], done: Done | None) -> None:
+        """Behind all that is queued now, which may be about the same subscriptions."""
+        load = Load(operations, ids, done)
+        self._bulk.add(load)
+
+        def begin(_failure: Exception | None) -> None:
+            load.is_due = True
+
+        self.queue([], begin)
 
     def _again(self, operations: list[Operation]) -> list[Operation]:
-        return [operation for operation in operations if isinstance(operation, Remove | Mark)]
+        return [operation for operation in operations if isinstance(operation, Remove | Forget | Mark)]
 
     def _write(self, operations: list[Operation], sync: bool) -> None:
         now_s = self._clock()
@@ -192,7 +242,8 @@ class MatcherStore(GroupWriter[Operation]):
                 self._storage.replace(one.record, one.lists, now_s)
             case Remove(ids):
                 self._storage.unsubscribe(ids, now_s)
-                self.erasing = max(0, self.erasing - len(ids))
+            case Forget(ids):
+                self._storage.forget(ids, now_s)
             case Mark(foreign):
                 if foreign:
                     self._mark_path.touch()
@@ -231,21 +282,43 @@ class MatcherStore(GroupWriter[Operation]):
         self.queue([], lambda _failure: self._readings.append((after, done)))
 
     def _wants_to_work(self) -> bool:
-        return super()._wants_to_work() or bool(self._searches) or self._is_reading_due() or self._is_upkeep_due()
-
-    def _is_reading_due(self) -> bool:
-        return bool(self._readings) and time.monotonic() >= self._readings_at_s
+        return super()._wants_to_work() or self._is_upkeep_due() or any(is_due() for is_due, _ in self._long_work())
 
     def _is_upkeep_due(self) -> bool:
         return self._is_open and time.monotonic() >= self._upkeep_at_s
 
+    def _long_work(self) -> list[tuple[Callable[[], bool], Callable[[], Awaitable[None]]]]:
+        """Whether there is some, and a slice of it."""
+        return [
+            (lambda: bool(self._bulk) and time.monotonic() >= self._bulk_at_s, self._write_some_in_bulk),
+            (lambda: bool(self._readings) and time.monotonic() >= self._readings_at_s, self._read_some_kept),
+            (lambda: bool(self._searches), self._search_some),
+        ]
+
     async def _slice(self) -> None:
+        """Whatever is to be done has its turn."""
         if self._is_upkeep_due():
             await self._maintain()
-        elif self._is_reading_due():
-            await self._read_some_kept()
-        elif self._searches:
-            await self._search_some()
+            return
+        kinds = self._long_work()
+        for turn in range(self._turn, self._turn + len(kinds)):
+            is_due, work = kinds[turn % len(kinds)]
+            if is_due():
+                self._turn = turn % len(kinds) + 1
+                await work()
+                return
+
+    async def _write_some_in_bulk(self) -> None:
+        load, operations = self._bulk.take(_BULK_AT_ONCE)
+        failure = await self._attempt(operations, sync=False)
+        done = load.done
+        if failure is not None:
+            self._bulk_at_s = time.monotonic() + _AGAIN_S
+            self._bulk.on_failed(load, self._again([*operations, *load.operations]))
+        elif not self._bulk.on_written(load):
+            return
+        if done is not None:
+            done(failure)
 
     async def _maintain(self) -> None:
         has_more = False
@@ -302,6 +375,10 @@ class MatcherStore(GroupWriter[Operation]):
             await self.finish()
             await self.run(self._storage.close)
         self.shutdown()
+
+
+def _in_parts(ids: list[str]) -> Iterator[list[str]]:
+    return (ids[first : first + _BULK_AT_ONCE] for first in range(0, len(ids), _BULK_AT_ONCE))
 
 
 def _ignore(_failure: Exception | None) -> None:

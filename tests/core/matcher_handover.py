@@ -27,7 +27,7 @@ from braid.selector import BroadcastSelector
 from braid.subscription import SubscriptionRecord
 from braid.topology import PHASES, REVERSIBLE, Change, Configuration, Phase, Target
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Continue, Erase, ExpectForeign, Store, StoreState
+from services.matcher.effects import Continue, Erase, ExpectForeign, Forget, Store, StoreState
 from services.matcher.transfer import Pace
 from tests.core.scaling_cases import record
 
@@ -223,7 +223,7 @@ class Handover:
             match effect:
                 case Send(receiver, messages) if receiver in NAMES:
                     self.send(name, receiver, messages)
-                case Store() | StoreState() | Erase() | ExpectForeign():
+                case Store() | StoreState() | Erase() | Forget() | ExpectForeign():
                     queue = self.queues.setdefault(f"disk of {name}", deque())
                     queue.append(lambda effect=effect: self.written(name, effect))  # type: ignore[misc]  # bound now
                 case Continue():
@@ -233,17 +233,17 @@ class Handover:
                 case ReportStep(_, step):
                     self.reports.add((name, step))
 
-    def written(self, name: str, effect: Store | StoreState | Erase | ExpectForeign) -> None:
+    def written(self, name: str, effect: Store | StoreState | Erase | Forget | ExpectForeign) -> None:
         disk = self.disks[name]
         match effect:
             case Store(stored):
                 disk[stored.id] = stored
-            case StoreState(records, removed):
+            case StoreState(records, _, removed):
                 disk.update({known.id: known for known in records})
                 for id in removed:
                     disk.pop(id, None)
                 self.perform(name, self.cores[name].scaling.on_state_stored(effect))
-            case Erase(ids):
+            case Erase(ids) | Forget(ids):
                 for id in ids:
                     disk.pop(id, None)
             case ExpectForeign(expected):

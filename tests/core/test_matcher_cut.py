@@ -19,7 +19,7 @@ from braid.messages import (
 )
 from services.matcher import core as core_module
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Answer, Continue, Erase, ExpectForeign, Store, WhenWritten
+from services.matcher.effects import Answer, Continue, Erase, ExpectForeign, Store, WhenForgotten
 from services.matcher.scaling_states import State
 from tests.core.matcher_scaling_cases import (
     acknowledge,
@@ -186,7 +186,7 @@ def test_refuse_is_removed_bit_by_bit_and_other_messages_have_their_turn(monkeyp
         assert len(erase.ids) <= 5
         erased += erase.ids
         assert found(core, NEW_EPOCH) == sorted(STAYING)
-        if more == [WhenWritten()]:
+        if more == [WhenForgotten()]:
             break
         assert more == [Continue()]
     assert sorted(erased) == sorted(MOVING)

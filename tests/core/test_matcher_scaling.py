@@ -9,7 +9,7 @@ from braid.messages import AddMatcherState, MatcherStateStored, Send
 from braid.scaling import ReportStep
 from braid.topology import Phase
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Continue, Erase, ExpectForeign, StoreState, WhenWritten
+from services.matcher.effects import Continue, ExpectForeign, Forget, StoreState, WhenForgotten
 from services.matcher.scaling_states import State
 from tests.core.matcher_scaling_cases import (
     ACCESSPOINTS,
@@ -75,10 +75,10 @@ def test_who_sends_phase_by_phase() -> None:
     assert core.on_configuration(during("flushing")) == []
     assert core.on_configuration(during("ending")) == []
     assert end(core) == [Continue(), DRAINED]
-    erased, when_written = core.on_continue()
-    assert isinstance(erased, Erase)
-    assert (sorted(erased.ids), erased.answer) == (sorted(MOVING), None)
-    assert when_written == WhenWritten()
+    forgotten, when_forgotten = core.on_continue()
+    assert isinstance(forgotten, Forget)
+    assert sorted(forgotten.ids) == sorted(MOVING)
+    assert when_forgotten == WhenForgotten()
     assert core.on_configuration(ENDED) == [Continue()]
     assert core.on_continue() == [ExpectForeign(False)]
     assert sorted(core.index.ids()) == sorted(STAYING)
@@ -100,14 +100,14 @@ def test_who_receives_phase_by_phase() -> None:
     assert core.on_configuration(during("copying")) == [ExpectForeign(True)]
     for message in (chunk(1, *MOVING[:3]), chunk(2, *MOVING[3:], ends="copy")):
         (stored,) = core.scaling.on_add_matcher_state("matcher-1", message)
-        assert stored == StoreState(message.records, [], "matcher-1", NEW_EPOCH, message.chunk, message.ends)
+        assert stored == StoreState(message.records, set(), [], "matcher-1", NEW_EPOCH, message.chunk, message.ends)
         acknowledged = Send("matcher-1", [MatcherStateStored(NEW_EPOCH, message.chunk)])
         assert core.scaling.on_state_stored(stored) == [acknowledged, *([COPIED] if message.ends else [])]
     assert core.on_configuration(during("copying")) == core.on_configuration(during("moving")) == []
     assert start(core) == []
     message = chunk(3, MOVING[0], removed=MOVING[1:2], ends="state")
     (stored,) = core.scaling.on_add_matcher_state("matcher-1", message)
-    assert stored == StoreState([record(MOVING[0])], [MOVING[1]], "matcher-1", NEW_EPOCH, 3, "state")
+    assert stored == StoreState([record(MOVING[0])], {MOVING[0]}, [MOVING[1]], "matcher-1", NEW_EPOCH, 3, "state")
     assert core.scaling.on_state_stored(stored) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 3)]), READY]
     assert core.on_configuration(during("changing")) == []
     assert cut(core, old=False) == [DONE]
@@ -227,10 +227,10 @@ def test_given_up_everything_is_as_it_was(state: State) -> None:
     assert settle(old, [Continue()]) == [ExpectForeign(False)]
     assert sorted(old.index.ids()) == sorted(IDS)
     assert new.on_configuration(GIVEN_UP) == [Continue()]
-    erased, *more = settle(new, [Continue()])
+    forgotten, *more = settle(new, [Continue()])
     assert list(new.index.ids()) == []
-    assert (sorted(erased.ids), erased.answer) == (sorted(MOVING), None)
-    assert more == [WhenWritten(), ExpectForeign(False)]
+    assert sorted(forgotten.ids) == sorted(MOVING)
+    assert more == [WhenForgotten(), ExpectForeign(False)]
     assert {old.scaling.state, new.scaling.state} == {State.SERVING}
     assert old.scaling.violations == new.scaling.violations == 0
 
@@ -287,7 +287,7 @@ def test_started_again_after_the_scaling_it_throws_out_what_moved_away() -> None
     effects = settle(core, core.on_configuration(ENDED))
     erased, *more = effects
     assert sorted(erased.ids) == sorted(MOVING)
-    assert more == [WhenWritten(), ExpectForeign(False)]
+    assert more == [WhenForgotten(), ExpectForeign(False)]
 
 
 @pytest.mark.parametrize("phase", ["copying", "moving"])
@@ -319,8 +319,8 @@ def test_it_is_not_copied_while_what_it_must_not_keep_is_on_its_disk() -> None:
     core.on_configuration(SETTLED)
     core.on_configuration(during("copying"))
     assert receive(core, chunk(1, ends="copy")) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 1)])]
-    assert core.on_continue()[-1] == WhenWritten()
-    assert core.on_all_written() == [COPIED]
+    assert core.on_continue()[-1] == WhenForgotten()
+    assert core.on_all_forgotten() == [COPIED]
 
 
 def test_it_is_not_ready_while_what_it_must_not_keep_is_on_its_disk() -> None:
@@ -329,8 +329,8 @@ def test_it_is_not_ready_while_what_it_must_not_keep_is_on_its_disk() -> None:
     for number, ends in enumerate(ENDS, 1):
         stored = Send("matcher-1", [MatcherStateStored(NEW_EPOCH, number)])
         assert receive(core, chunk(number, ends=ends)) == [stored]
-    assert core.on_continue()[-1] == WhenWritten()
-    assert core.on_all_written() == [READY]
+    assert core.on_continue()[-1] == WhenForgotten()
+    assert core.on_all_forgotten() == [READY]
 
 
 def test_without_the_mark_of_a_scaling_nothing_is_looked_at() -> None:

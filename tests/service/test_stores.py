@@ -1,5 +1,6 @@
 """What connection points and matchers keep on disk, and find again after a start."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -10,9 +11,9 @@ from braid.subscription import SubscriptionRecord
 from services.connpoint.ingress import Batch
 from services.connpoint.ingress_log import IngressLog
 from services.matcher import store as store_module
-from services.matcher.store import Mark, Put, Remove
+from services.matcher.store import Mark, Operation, Put, Remove
 from tests.core.matching_cases import record
-from tests.service.matcher_stores import Clock, opened, put, reopened
+from tests.service.matcher_stores import Clock, Store, opened, put, reopened
 from tests.service.waiting import until
 from tests.service.watched_database import ignore, written
 from tests.service.watched_database import opened as opened_database
@@ -98,7 +99,7 @@ async def test_one_that_was_erased_is_not_there(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     await put(store, FIRST, SECOND, record("s-3"))
     assert await written(lambda done: store.erase(["s-1", "never there"], done)) is None
-    store.erase(["s-3"], None)  # with the next write, or at the end
+    store.erase(["s-3"], None)
     store.erase([], None)
     store = await reopened(store)
     assert store.recovered == [SECOND]
@@ -109,7 +110,7 @@ async def test_changes_of_one_group_keep_their_order(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     store.put(FIRST, is_new=True, done=ignore)
     store.put(SECOND, is_new=True, done=ignore)
-    store.erase(["s-1"], None)
+    store.erase(["s-1"], ignore)
     store.put(record("s-1", "n = 3"), is_new=True, done=ignore)
     store.erase(["s-2"], ignore)
     assert await written(lambda done: store.put(record("s-1", "n = 4"), is_new=False, done=done)) is None
@@ -161,6 +162,11 @@ async def test_distinct_ones_that_ended_are_remembered_for_a_while(tmp_path: Pat
     await store.close()
 
 
+def written_by(store: Store) -> list[list[Operation]]:
+    """Groups in which there was something."""
+    return [group for group in store.groups if group]
+
+
 # Subscriptions of others
 
 
@@ -179,10 +185,10 @@ async def test_the_store_knows_whether_subscriptions_of_others_may_be_in_it(tmp_
 
 async def test_a_chunk_of_another_is_never_on_disk_without_the_mark(tmp_path: Path) -> None:
     store = await opened(tmp_path)
-    assert await written(lambda done: store.take_chunk([FIRST], ["s-2", "s-3"], done)) is None
-    assert store.groups == [[Mark(True), Put(FIRST, False), Remove(["s-2", "s-3"])]]
-    assert await written(lambda done: store.take_chunk([], [], done)) is None
-    assert store.groups[1] == [Mark(True)]
+    assert await written(lambda done: store.take_chunk([FIRST], [], ["s-2", "s-3"], done)) is None
+    assert written_by(store) == [[Mark(True), Put(FIRST, True), Remove(["s-2", "s-3"])]]
+    assert await written(lambda done: store.take_chunk([], [], [], done)) is None
+    assert written_by(store)[1] == [Mark(True)]
     store = await reopened(store)
     assert (store.recovered, store.is_foreign) == ([FIRST], True)
     await store.close()
@@ -191,8 +197,8 @@ async def test_a_chunk_of_another_is_never_on_disk_without_the_mark(tmp_path: Pa
 async def test_what_a_later_chunk_says_counts(tmp_path: Path) -> None:
     changed = record("s-2", "n = 2")
     store = await opened(tmp_path)
-    store.take_chunk([FIRST, SECOND], [], ignore)
-    assert await written(lambda done: store.take_chunk([changed], ["s-1", "s-9"], done)) is None
+    store.take_chunk([FIRST, SECOND], [], [], ignore)
+    assert await written(lambda done: store.take_chunk([changed], ["s-2"], ["s-1", "s-9"], done)) is None
     store = await reopened(store)
     assert (store.recovered, store.is_foreign) == ([changed], True)
     await store.close()
@@ -208,4 +214,91 @@ async def test_the_mark_of_others_is_written_again_when_the_disk_was_full(tmp_pa
     await put(store, FIRST)
     assert (tmp_path / "foreign").exists()
     assert store.groups[-1] == [Mark(True), Put(FIRST, True)]
+    await store.close()
+
+
+# In bulk
+
+
+async def test_whoever_waits_does_not_wait_for_what_is_written_in_bulk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_BULK_AT_ONCE", 10)
+    store = await opened(tmp_path)
+    several = [record(f"s-{number:03}") for number in range(200)]
+    stored: list[Exception | None] = []
+    store.take_chunk(several, [], [], stored.append)
+    await until(lambda: len(written_by(store)) > 1)
+    await put(store, record("t-1"))
+    assert stored == []
+    assert 0 < store.in_bulk <= len(several)
+    await until(lambda: stored == [None])
+    assert max(map(len, written_by(store))) == 10
+    assert store.in_bulk == 0
+    store = await reopened(store)
+    assert store.recovered == [*several, record("t-1")]
+    await store.close()
+
+
+async def test_what_is_about_the_same_subscription_keeps_its_order(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    await put(store, FIRST)
+    store.forget(["s-1"])
+    store.put(record("s-1", "n = 5"), is_new=True, done=ignore)  # waits for the one before it
+    store.put(SECOND, is_new=True, done=ignore)
+    store.forget(["s-2"])  # waits for the one before it
+    store.take_chunk([record("s-3")], [], [], ignore)
+    assert await written(lambda done: store.erase(["s-3"], done)) is None
+    store = await reopened(store)
+    assert store.recovered == [record("s-1", "n = 5")]
+    await store.close()
+
+
+async def test_nothing_of_a_forgotten_one_is_remembered(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    await put(store, record("s-1", distinct=True), record("s-3", distinct=True, until_s=1005.0), SECOND)
+    store.forget(["s-1", "s-3", "never there"])
+    assert await written(store.when_forgotten) is None
+    store = await reopened(store)
+    assert (store.recovered, await store.read_ended()) == ([SECOND], [])
+    await store.close()
+
+
+async def test_the_mark_of_the_next_scaling_is_not_taken_away_by_the_end_of_the_last(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    store.forget(["s-1"])
+    store.expect_foreign(False)
+    store.expect_foreign(True)
+    assert await written(store.when_forgotten) is None
+    store = await reopened(store)
+    assert store.is_foreign
+    await store.close()
+
+
+async def test_what_could_not_be_forgotten_is_forgotten_later_and_then_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_AGAIN_S", 0.01)
+    store = await opened(tmp_path)
+    await put(store, FIRST, SECOND)
+    store.failing = True
+    failures: list[Exception | None] = []
+    store.forget(["s-1"])
+    store.take_chunk([record("s-3")], [], [], failures.append)
+    store.when_forgotten(failures.append)
+
+    def after_a_flush(condition: Callable[[], bool]) -> Callable[[], bool]:
+        def holds() -> bool:
+            store.flush()
+            return condition()
+
+        return holds
+
+    await until(after_a_flush(lambda: len(store.groups) > 5))
+    assert failures == []
+    store.failing = False
+    await until(after_a_flush(lambda: len(failures) == 2))
+    assert failures == [None, None]
+    store = await reopened(store)
+    assert store.recovered == [SECOND, record("s-3")]
     await store.close()

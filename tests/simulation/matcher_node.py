@@ -1,5 +1,10 @@
-"""A matcher under the simulator: its disk is a few dictionaries, written by one writer that takes its time."""
+"""A matcher under the simulator: its disk is a few dictionaries, written by one writer that takes its time.
 
+As in the matcher's store, whatever nobody waits for may be written much later than what comes behind it, unless that is
+about the same subscriptions.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -15,13 +20,14 @@ from services.matcher.effects import (
     Continue,
     Erase,
     ExpectForeign,
+    Forget,
     Keep,
     KeepForeign,
     ReadKept,
     Search,
     Store,
     StoreState,
-    WhenWritten,
+    WhenForgotten,
 )
 from services.matcher.searching import Judge
 from services.matcher.storage.records import Cursor
@@ -42,7 +48,9 @@ class SimulatedMatcher(TickingSlice):
         pace = Pace(looks=choice((1, 3, 500)), chunk_records_max=choice((1, 3)), changes_left_max=choice((0, 3)))
         self.core = MatcherCore(self.name, self.clock_ns, pace, keeps_publications=True)
         self.core.on_recovered(self.disk.values(), self.foreign_expected)
-        self._written_s = 0.0
+        self._written_s = self._bulk_written_s = 0.0
+        self._in_bulk: Counter[str] = Counter()
+        self._marks = 0
         self._continuing = False
 
     def on_configuration(self, configuration: Configuration) -> None:
@@ -126,15 +134,28 @@ class SimulatedMatcher(TickingSlice):
         self.scheduler.at(self.scheduler.random.uniform(0, 0.02), go_on)
 
     def _write(self, effect: Any) -> None:
-        incarnation = self.incarnation
+        """One writer; in each of the two lines in the order in which they were asked for."""
+        incarnation, random = self.incarnation, self.scheduler.random
+        ids = _ids_of(effect)
+        in_bulk = _nobody_waits_for(effect) or any(self._in_bulk[id] for id in ids)
+        if effect == ExpectForeign(True):
+            self._marks += 1
+        marks = self._marks
+        self._written_s = max(self._written_s, self.scheduler.now_s + random.uniform(0, 0.02))
+        written_s = self._written_s
+        if in_bulk:
+            self._in_bulk.update(ids)
+            written_s = self._bulk_written_s = max(self._bulk_written_s, written_s) + random.choice((0, 0.02, 0.1))
 
         def written() -> None:
-            if self.alive and self.incarnation == incarnation:
+            if not self.alive or self.incarnation != incarnation:
+                return
+            if in_bulk:
+                self._in_bulk.subtract(ids)
+            if effect != ExpectForeign(False) or marks == self._marks:
                 self._on_written(effect)
 
-        # One writer: in the order in which they were asked for.
-        self._written_s = max(self._written_s, self.scheduler.now_s + self.scheduler.random.uniform(0, 0.02))
-        self.scheduler.at(self._written_s - self.scheduler.now_s, written)
+        self.scheduler.at(written_s - self.scheduler.now_s, written)
 
     def _on_written(self, effect: Any) -> None:
         match effect:
@@ -145,15 +166,17 @@ class SimulatedMatcher(TickingSlice):
                 self._erase(ids)
                 if answer is not None:
                     self.perform(self.core.on_written(answer))
-            case StoreState(records, removed):
+            case Forget(ids):
+                self._erase(ids)
+            case StoreState(records, _, removed):
                 self.foreign_expected = True
                 self.disk.update({record.id: record for record in records})
                 self._erase(removed)
                 self.perform(self.core.scaling.on_state_stored(effect))
             case ExpectForeign(expected):
                 self.foreign_expected = expected
-            case WhenWritten():
-                self.perform(self.core.on_all_written())
+            case WhenForgotten():
+                self.perform(self.core.on_all_forgotten())
             case _:
                 self._on_publications_written(effect)
 
@@ -196,3 +219,24 @@ class SimulatedMatcher(TickingSlice):
             for place, content in zip(batch.places, batch.contents, strict=True)
             if judge.accepts(read_publication(content), None)
         ]
+
+
+def _nobody_waits_for(effect: Any) -> bool:
+    match effect:
+        case StoreState() | Forget() | WhenForgotten() | ExpectForeign(False) | Erase(_, None):
+            return True
+        case _:
+            return False
+
+
+def _ids_of(effect: Any) -> list[str]:
+    """Whose records it changes."""
+    match effect:
+        case Store(record):
+            return [record.id]
+        case Erase(ids) | Forget(ids):
+            return ids
+        case StoreState(records, _, removed):
+            return [*(record.id for record in records), *removed]
+        case _:
+            return []

@@ -91,7 +91,10 @@ class Storage(Protocol):
     # Changes
 
     def unsubscribe(self, ids: Sequence[str], now_s: float) -> int:
-        """How many of them were there."""
+        """How many of them were there. A distinct one is only ended: what it was given is still known for a while."""
+
+    def forget(self, ids: Sequence[str], now_s: float) -> int:
+        """How many of them were there; nothing of them is any more."""
 
     def replace(self, subscription: StoredSubscription, lists: Sequence[bytes], now_s: float) -> None:
         """In place of the one with the same id: a crash leaves the old one or the new one."""

@@ -138,6 +138,11 @@ class ListStorage:
         windows = self._subscriptions
         return sum(windows.reading(partial(removing.unsubscribe, windows, id, now_s)) for id in ids)
 
+    def forget(self, ids: Sequence[str], now_s: float) -> int:
+        now_s = self._at(now_s)
+        windows = self._subscriptions
+        return windows.reading(partial(removing.forget, windows, ids, now_s))
+
     def replace(self, subscription: StoredSubscription, lists: Sequence[bytes], now_s: float) -> None:
         windows = self._subscriptions
         filed = Filed(subscription, tuple(lists))

@@ -46,6 +46,23 @@ def unsubscribe(windows: Windows, id: str, now_s: float) -> bool:
     return was_there
 
 
+def forget(windows: Windows, ids: Sequence[str], now_s: float) -> int:
+    """One write for each database. How many were there, also of those that have ended and are remembered."""
+    found: set[str] = set()
+    for database in windows.with_subscriptions(now_s):
+        write = Write()
+        for id in ids:
+            key = keys.by_id_key(id)
+            packed = database.get(key)
+            if packed is not None:
+                found.add(id)
+                write.removed += keys.decode_by_id(id, packed).keys
+                write.others_removed.append(key)
+        if write.others_removed:
+            database.write(write)
+    return len(found)
+
+
 def _end(database: Database, filed: keys.ById, now_s: float) -> None:
     payload = database.get(filed.keys[0])
     if payload is not None:

@@ -99,6 +99,11 @@ class RepQueries(ListStorage):
             self._queries.pop(id, None)
         return super().unsubscribe(ids, now_s)
 
+    def forget(self, ids: Sequence[str], now_s: float) -> int:
+        for id in ids:
+            self._queries.pop(id, None)
+        return super().forget(ids, now_s)
+
     def due(self, now_s: float) -> list[Due]:
         now_s = self._at(now_s)
         answers: list[Due] = []
