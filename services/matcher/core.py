@@ -57,7 +57,7 @@ from services.matcher.scaling import MatcherScaling
 from services.matcher.transfer import Pace
 
 _ENDS_AT_ONCE = 200  # subscriptions that end in one tick; the others follow in the next
-_REFUSE_AT_ONCE = 500
+_REFUSE_AT_ONCE = 100
 REQUESTS_KEPT_MAX = 20_000  # until every access point has passed the cut; what does not fit is sent again
 REQUESTS_KEPT_S_MAX = 3.0  # then they are answered without the access points that have not passed it
 

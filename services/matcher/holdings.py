@@ -48,6 +48,10 @@ class Holdings:
             self._sorted_ids.add(record.id)
         return before
 
+    def has_arrived(self, record: SubscriptionRecord) -> bool:
+        """Just like this, in this scaling."""
+        return record.id in self.shares.arrived and self.index.get(record.id) == record
+
     def put_arrived(self, records: list[SubscriptionRecord]) -> set[str]:
         """Counts in the new epoch only. Returns the ids of which there was another record, in the index or as refuse.
 

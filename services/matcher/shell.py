@@ -35,6 +35,7 @@ from services.matcher.effects import (
     StoreState,
     WhenForgotten,
 )
+from services.matcher.pacing import Pacing
 from services.matcher.storage.records import Cursor, Usage
 from services.matcher.store import MatcherStore
 
@@ -43,7 +44,6 @@ log = structlog.get_logger()
 _EXPIRE_EVERY_S = 1.0
 _TELL_RECOVERY_S = 1.0
 _IN_BULK_MAX = 2_000  # subscriptions that wait for their turn on the way to disk; no more are forgotten or sent
-_PAUSE_S = 0.001  # between parts of long work; messages have their turn
 _QUEUED_WRITES_MAX = 50_000  # what is to be written beyond it is dropped; its connection point asks or sends again
 _WRITTEN = (messages.Subscribe, messages.Unsubscribe, messages.MatchRequest)
 
@@ -56,7 +56,8 @@ class Matcher(ProbedSlice):
         self._core: MatcherCore  # made when the engine is compiled
         self._store = MatcherStore(self.directory / "store", settings)
         self._expire_at_s = 0.0
-        self._continuing = False
+        self._pacing = Pacing()
+        self._continue_at_s: float | None = None  # when long work goes on, if there is some
 
     async def open(self) -> None:
         if not is_complete():
@@ -233,12 +234,14 @@ class Matcher(ProbedSlice):
 
     def _continue_soon(self) -> None:
         """Behind whatever has arrived meanwhile."""
-        if not self._continuing:
-            self._continuing = True
-            asyncio.get_running_loop().call_later(_PAUSE_S, self._continue)
+        if self._continue_at_s is None:
+            loop = asyncio.get_running_loop()
+            self._continue_at_s = loop.time() + self._pacing.rest_s(in_a_hurry=self._core.scaling.is_in_a_hurry)
+            loop.call_at(self._continue_at_s, self._continue, self._continue_at_s)
 
-    def _continue(self) -> None:
-        self._continuing = False
+    def _continue(self, due_s: float) -> None:
+        self._continue_at_s = None
+        self._pacing.on_turn(asyncio.get_running_loop().time() - due_s)
         if self._store.in_bulk > _IN_BULK_MAX:
             self._continue_soon()
             return

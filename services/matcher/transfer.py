@@ -27,8 +27,8 @@ CHUNKS_UNDER_WAY_MAX = 4
 class Pace(msgspec.Struct, frozen=True):
     """How much is done at a time."""
 
-    looks: int = 500
-    chunk_records_max: int = 100  # a receiver may read all that are under way at once, and is deaf meanwhile
+    looks: int = 200
+    chunk_records_max: int = 50  # a receiver may read all that are under way at once, and is deaf meanwhile
     changes_left_max: int = 500  # when the copy ends; they are sent while new subscriptions wait
 
 
@@ -158,6 +158,10 @@ class Transfer:
         if self.wants_to_go_on:
             self._look()
             self._close_when_due()
+        return self.sends()
+
+    def sends(self) -> list[Send]:
+        """What there is room for."""
         return [send for outgoing in self._receivers.values() for send in outgoing.sends()]
 
     def on_stored(self, receiver: str, chunk: int) -> None:
@@ -172,7 +176,8 @@ class Transfer:
         if self._ids is not None:
             ids = list(islice(self._ids, self._pace.looks))
             for id in ids:
-                self._send(id)
+                if id not in self._changed:  # it will be sent as a change
+                    self._send(id)
             self._ids = self._ids if len(ids) == self._pace.looks else None
         elif self._called is not None:
             called = list(islice(self._called, self._pace.looks))

@@ -105,9 +105,12 @@ def test_who_receives_phase_by_phase() -> None:
         assert core.scaling.on_state_stored(stored) == [acknowledged, *([COPIED] if message.ends else [])]
     assert core.on_configuration(during("copying")) == core.on_configuration(during("moving")) == []
     assert start(core) == []
-    message = chunk(3, MOVING[0], removed=MOVING[1:2], ends="state")
-    (stored,) = core.scaling.on_add_matcher_state("matcher-1", message)
-    assert stored == StoreState([record(MOVING[0])], {MOVING[0]}, [MOVING[1]], "matcher-1", NEW_EPOCH, 3, "state")
+    changed = record(MOVING[0], "n = 1")
+    message = chunk_of(3, [changed, record(MOVING[2])], removed=MOVING[1:2], ends="state")
+    (stored,) = core.scaling.on_add_matcher_state(
+        "matcher-1", message
+    )  # and what is there already is not written again
+    assert stored == StoreState([changed], {MOVING[0]}, [MOVING[1]], "matcher-1", NEW_EPOCH, 3, "state")
     assert core.scaling.on_state_stored(stored) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 3)]), READY]
     assert core.on_configuration(during("changing")) == []
     assert cut(core, old=False) == [DONE]
