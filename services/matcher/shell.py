@@ -268,6 +268,8 @@ class Matcher(ProbedSlice):
     def _show_storage(self, usage: Usage) -> None:
         metrics.STORAGE_BYTES.set(usage.disk_bytes)
         metrics.STORAGE_ENTRIES.set(usage.entries)
+        metrics.STORAGE_WAITING.labels("soon").set(self._store.queued)
+        metrics.STORAGE_WAITING.labels("bulk").set(self._store.in_bulk)
         metrics.STORAGE_WINDOWS_DROPPED.set(usage.windows_dropped)
         metrics.STORAGE_DAMAGES.set(len(self._store.damages))
         metrics.PUBLICATIONS_GIVEN_UP.labels("evicted").set(usage.publications_evicted)
