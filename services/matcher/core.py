@@ -122,9 +122,10 @@ class MatcherCore:
 
     def _remove_refuse(self) -> Effects:
         effects: Effects = []
-        if self._holdings.shares.refuse_left:
-            effects.append(Forget(self._holdings.remove_refuse(_REFUSE_AT_ONCE)))
-            if self._holdings.shares.refuse_left:
+        if self._holdings.shares.has_refuse:
+            if ids := self._holdings.remove_refuse(_REFUSE_AT_ONCE):
+                effects.append(Forget(ids))
+            if self._holdings.shares.has_refuse:
                 return [*effects, Continue()]
             self._forgetting += 1
             effects.append(WhenForgotten())
@@ -136,7 +137,7 @@ class MatcherCore:
     @property
     def is_clean(self) -> bool:
         """Nothing that belongs to others is in the index, or was and is still on disk."""
-        return not self._holdings.shares.refuse_left and not self._forgetting
+        return not self._holdings.shares.has_refuse and not self._forgetting
 
     def on_all_forgotten(self) -> Effects:
         """The answer to `WhenForgotten`."""
@@ -393,7 +394,7 @@ class MatcherCore:
         if self._recovered and self._foreign_expected:
             self._holdings.throw_out_foreign(self._name, selector)
         self._recovered = False
-        return [Continue()] if self._foreign_expected or self._holdings.shares.refuse_left else []
+        return [Continue()] if self._foreign_expected or self._holdings.shares.has_refuse else []
 
     def on_begun(self) -> Effects:
         self._foreign_expected = True

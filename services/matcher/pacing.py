@@ -6,7 +6,7 @@ longer than `REST_S_MAX`, so it goes on under any load.
 """
 
 REST_S_MIN = 0.001
-REST_S_MAX = 0.03
+REST_S_MAX = 0.02
 _LATE_S = 0.003
 _SHORTER = 0.8
 
