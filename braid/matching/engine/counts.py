@@ -14,6 +14,7 @@ TILE_LEVELS, TILE_KEYS_FIRST = 21, 320  # a bit for each level of tiles in use, 
 IDS = 23  # the address of the array of ids, so that they can be fetched before Python needs them
 WORD_KEYS, WORD_KEYS_CHANGED = 22, 24  # words that subscriptions demand; how often one came or went
 KEY_SLOTS_CLEARED, KEYS_BESIDE = 25, 26  # how far the next table of keys is, see `keys`
+ATTRIBUTES_READ = 31  # how often the attributes of a publication were read
 FREE_FIRST = 64  # the first free block of each size, see `pool`
 COUNTS_WORDS = 512
 
