@@ -121,7 +121,7 @@ class MatchIndex:
 
     def remove(self, id: str) -> SubscriptionRecord | None:
         record = self._remove(id)
-        if not self._checks.looking_back:
+        if not self._checks.looked_back_to:
             self._previous.clear()
         return record
 
@@ -182,6 +182,8 @@ class MatchIndex:
             "pool_bytes": 8 * int(count[counts.POOL_USED] - count[counts.POOL_FREE]),
             "candidates": int(count[counts.CANDIDATES]),
             "topics_remembered": len(self._previous),
+            "topics_forgotten": self._previous.forgotten,
+            "previous_bytes": self._previous.bytes,
         }
 
     def anchors(self) -> list[int]:
@@ -275,7 +277,7 @@ class MatchIndex:
         self._records.put(number, record)
         if flags & (CHECKED | ZONED):
             self._checks.add(number, record, flags)
-        if not self._checks.looking_back:
+        if not self._checks.looked_back_to:
             self._previous.clear()
 
     def _remove(self, id: str) -> SubscriptionRecord | None:
