@@ -63,7 +63,11 @@ INDEX_PROGRAMS = Gauge("braid_index_programs", "Different conjunctions that the 
 INDEX_KEYS = Gauge("braid_index_keys", "Different keys that subscriptions speak of, and nodes below them")
 INDEX_POOL_BYTES = Gauge("braid_index_pool_bytes", "Bytes of programs, lists and bitmaps in the index")
 INDEX_CANDIDATES = Gauge("braid_index_candidates", "Programs verified under anchors that hold several, since start")
-TOPICS_REMEMBERED = Gauge("braid_topics_remembered", "Topics whose latest publication is kept for `prev`")
+TOPICS_REMEMBERED = Gauge("braid_topics_remembered", "Topics of whose latest publication something is kept for `prev`")
+PREVIOUS_BYTES = Gauge("braid_previous_bytes", "Bytes of what is kept for `prev`")
+TOPICS_FORGOTTEN = Gauge(
+    "braid_topics_forgotten", "Topics of which nothing is kept for `prev` any more for want of room, since start"
+)
 SUBSCRIPTIONS_EXPIRED = Gauge(
     "braid_subscriptions_expired", "Subscriptions whose space a matcher reclaimed after their end, since start"
 )

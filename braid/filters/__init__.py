@@ -25,6 +25,7 @@ from braid.filters.nodes import (
     Predicate,
     Prefix,
     Suffix,
+    attributes_before,
     uses_previous,
 )
 from braid.filters.parser import MAX_DEPTH, MAX_PREDICATES, parse
@@ -57,6 +58,7 @@ __all__ = [
     "Suffix",
     "Value",
     "alternatives",
+    "attributes_before",
     "evaluate",
     "from_json",
     "parse",

@@ -6,6 +6,7 @@ it was written: sums of floats depend on their order, so nothing is rearranged o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
@@ -68,14 +69,17 @@ class Arithmetic(_Term):
 Expression: TypeAlias = int | float | Previous | Negation | Arithmetic
 
 
-def holds_previous(expression: Expression) -> bool:
-    """Whether `prev(...)` occurs in the expression."""
+def previous_terms(expression: Expression) -> Iterator[Previous]:
+    """Every `prev(...)` of the expression in the order it is written."""
     match expression:
         case Previous():
-            return True
+            yield expression
         case Negation(operand):
-            return holds_previous(operand)
+            yield from previous_terms(operand)
         case Arithmetic(_, left, right):
-            return holds_previous(left) or holds_previous(right)
-        case _:
-            return False
+            yield from previous_terms(left)
+            yield from previous_terms(right)
+
+
+def holds_previous(expression: Expression) -> bool:
+    return any(True for _ in previous_terms(expression))

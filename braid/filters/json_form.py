@@ -211,6 +211,9 @@ def _required(obj: Mapping[object, object], key: str, path: str) -> object:
 def _string(value: object, path: str) -> str:
     if type(value) is not str:
         _fail("must be a string", path, ("string",))
+    problem = literal_problem(value)
+    if problem is not None:
+        _fail(problem, path)
     return value
 
 

@@ -6,13 +6,14 @@ be it one of spelling or one of grammar.
 
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from braid.filters.errors import FilterError, quoted
 from braid.filters.literals import Value, literal_problem
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "between", "prefix", "suffix", "contains", "exists", "true", "false"})
 
+_Literal = TypeVar("_Literal", str, int | float)
 TokenKind: TypeAlias = Literal["name", "keyword", "string", "number", "symbol", "prev", "end"]
 
 
@@ -37,7 +38,8 @@ class Token(NamedTuple):
         return "end of filter" if self.kind == "end" else quoted(self.source)
 
 
-# Letters are those of Unicode; `-` and `.` stand only between two other name characters.
+# Letters are those of Unicode; `-` and `.` stand only between two other name characters. Among the characters of words
+# are more digits than this leaves out at the beginning (², Ⅷ): `_begins_name` does.
 _NAME = r"[^\W\d]\w*(?:[.\-]\w+)*"
 _PLAIN_NAME = re.compile(_NAME)
 
@@ -72,7 +74,7 @@ _HINTS = {
 
 def is_plain_name(name: str) -> bool:
     """Whether an attribute's name can be written without backticks."""
-    return _PLAIN_NAME.fullmatch(name) is not None and name.lower() not in KEYWORDS
+    return _PLAIN_NAME.fullmatch(name) is not None and _begins_name(name) and name.lower() not in KEYWORDS
 
 
 def tokens(text: str) -> Iterator[Token]:
@@ -98,6 +100,8 @@ def tokens(text: str) -> Iterator[Token]:
 def _token(kind: str, source: str, position: int, text: str) -> Token:
     match kind:
         case "name":
+            if not _begins_name(source):
+                raise _unreadable(text, position)
             word = source.lower()
             return (
                 Token("keyword", word, position, source)
@@ -105,9 +109,9 @@ def _token(kind: str, source: str, position: int, text: str) -> Token:
                 else Token("name", source, position, source)
             )
         case "quoted":
-            return Token("name", source[1:-1].replace("``", "`"), position, source)
+            return Token("name", _checked(source[1:-1].replace("``", "`"), position, text), position, source)
         case "string":
-            return Token("string", source[1:-1].replace("''", "'"), position, source)
+            return Token("string", _checked(source[1:-1].replace("''", "'"), position, text), position, source)
         case "number":
             return Token("number", _number(text, source, position), position, source)
         case "symbol" | "sign":
@@ -116,6 +120,10 @@ def _token(kind: str, source: str, position: int, text: str) -> Token:
             return Token("prev", "prev", position, source)
         case _:
             raise FilterError(f"unexpected {quoted(source)}: {_HINTS[source]}", position, text=text)
+
+
+def _begins_name(name: str) -> bool:
+    return name[0] == "_" or name[0].isalpha()
 
 
 def _number(text: str, source: str, position: int) -> int | float:
@@ -129,10 +137,14 @@ def _number(text: str, source: str, position: int) -> int | float:
         number = -int(digits) if source.startswith("-") else int(digits)
     else:
         number = float(source)
-    problem = literal_problem(number)
+    return _checked(number, position, text)
+
+
+def _checked(value: _Literal, position: int, text: str) -> _Literal:
+    problem = literal_problem(value)
     if problem is not None:
         raise FilterError(problem, position, text=text)
-    return number
+    return value
 
 
 def _unreadable(text: str, position: int) -> FilterError:

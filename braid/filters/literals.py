@@ -30,4 +30,17 @@ def literal_problem(value: object) -> str | None:
         return "the integer does not fit in 64 bits"
     if type(value) is float and not math.isfinite(value):
         return "the number is too large for a float" if math.isinf(value) else "NaN is not a value"
+    if type(value) is str and not _is_text(value):
+        return "the string holds half of a character (a surrogate that stands alone)"
     return None
+
+
+def _is_text(string: str) -> bool:
+    """Python takes halves of characters for characters; they cannot be encoded, so no publication holds any."""
+    if string.isascii():
+        return True
+    try:
+        string.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

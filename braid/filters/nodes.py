@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from braid.filters.expressions import ByText, Expression, holds_previous
+from braid.filters.expressions import ByText, Expression, holds_previous, previous_terms
 from braid.filters.literals import Value
 
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -143,6 +143,19 @@ def uses_previous(node: Filter) -> bool:
             return uses_previous(operand)
         case _:
             return isinstance(node, ComparisonWithPrevious)
+
+
+def attributes_before(node: Filter) -> frozenset[str]:
+    """The attributes of the previous publication that the answer may depend on."""
+    match node:
+        case And(parts) | Or(parts):
+            return frozenset[str]().union(*map(attributes_before, parts))
+        case Not(operand):
+            return attributes_before(operand)
+        case ComparisonWithPrevious(_, _, expression):
+            return frozenset(term.attribute for term in previous_terms(expression))
+        case _:
+            return frozenset()
 
 
 def _at_least_two(parts: list[Filter]) -> tuple[Filter, ...]:

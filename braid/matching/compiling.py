@@ -29,7 +29,7 @@ from braid.matching.engine import keys
 from braid.matching.engine.conditions import ABOVE, BELOW, OUTSIDE, TEXT_LENGTH_MAX, WITHIN
 from braid.matching.engine.programs import CHECKED, ZONED
 from braid.matching.row_writing import Hash, Key, Row, RowWriter, has, lacks, none_of, one_of
-from braid.matching.topic_shapes import TopicShapes, topic_shapes
+from braid.matching.topic_shapes import Chosen, TopicShapes
 from braid.subscription import SubscriptionRecord
 
 # The connection point has held the filter against its limits already; a matcher takes what was accepted.
@@ -40,10 +40,11 @@ Conjunctions = list[list[Row]]
 
 
 class Given(NamedTuple):
-    """Rows of a subscription, and the flags of its members."""
+    """Rows of a subscription, the flags of its members, and the shapes that its topic is found by."""
 
     rows: bytes
     flags: int
+    topic: Chosen | None = None
 
 
 _NOTHING_GIVEN = Given(b"", 0)
@@ -60,25 +61,24 @@ def compile_parts(record: SubscriptionRecord, writer: RowWriter, shapes: TopicSh
     """All but its filter."""
     if not record.words and not record.topic and record.zone is None:
         return _NOTHING_GIVEN
-    rows, flags = b"", 0
+    rows, flags, topic = b"", 0, None
     if record.words:
         rows = writer.words(record.words)
     if record.topic:
-        accepted = topic_shapes(record)
-        if shapes.has_room(accepted):
-            rows += writer.row(one_of([writer.topic(*shape) for shape in accepted]))
-        else:
+        topic = shapes.choose(record)
+        rows += writer.row(one_of([writer.topic(*shape) for shape in topic.shapes]))
+        if not topic.exact:
             flags |= CHECKED
     if record.zone is not None:
         rows += writer.zone(record.zone)
         flags |= ZONED
-    return Given(rows, flags)
+    return Given(rows, flags, topic)
 
 
 def compile_whole(record: SubscriptionRecord, parts: Given, writer: RowWriter) -> Given:
     """Its filter too. Raises `FilterError` for a filter that no connection point would have accepted."""
     conjunctions, exact = _filter(record.filter, writer)
-    return Given(writer.whole(parts.rows, conjunctions), parts.flags | (0 if exact else CHECKED))
+    return Given(writer.whole(parts.rows, conjunctions), parts.flags | (0 if exact else CHECKED), parts.topic)
 
 
 def _filter(text: str, writer: RowWriter) -> tuple[Conjunctions, bool]:

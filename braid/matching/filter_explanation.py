@@ -5,13 +5,15 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from braid.filters import And, Comparison, Exists, Filter, In, Not, Or, Predicate, Value, evaluate
-from braid.filters.expressions import Arithmetic, Expression, Negation, Previous
+from braid.filters.expressions import Previous, previous_terms
 from braid.filters.literals import kind_of
 from braid.filters.nodes import Between, ComparisonWithPrevious
 from braid.matching.explanation import FilterStep, Seen
 from braid.matching.meaning import Publication, previous_of
 
 _SHOWN_CHARACTERS_MAX = 200  # of a value; an explanation does not repeat a whole publication at every predicate
+# What was published is remembered only from when a subscription looks back to it, and not forever.
+_NOTHING_REMEMBERED = "of its topic, no publication before this one is remembered"
 _ARTICLES = {"string": "a string", "number": "a number", "boolean": "a boolean"}
 
 
@@ -60,10 +62,10 @@ def _remarks(predicate: Predicate, publication: Publication, previous: Mapping[s
             yield f"{predicate.attribute} is {_shown(value)}"
     for term in _previous_of(predicate):
         if previous is None:
-            why = "nothing was published on its topic before" if publication.topic else "the publication has no topic"
+            why = _NOTHING_REMEMBERED if publication.topic else "the publication has no topic"
             yield f"{term} is missing: {why}"
         elif term.attribute not in previous:
-            yield f"{term} is missing"
+            yield f"{term} is missing: the publication before had none, or it was not yet looked at"
         else:
             yield f"{term} is {_shown(previous[term.attribute])}"
 
@@ -90,18 +92,9 @@ def _wanted_kinds(predicate: Predicate) -> set[str]:
 
 def _previous_of(predicate: Predicate) -> list[Previous]:
     """Each `prev(...)` of the predicate once, in the order it is written."""
-    return list(dict.fromkeys(_terms(predicate.expression))) if isinstance(predicate, ComparisonWithPrevious) else []
-
-
-def _terms(expression: Expression) -> Iterator[Previous]:
-    match expression:
-        case Previous():
-            yield expression
-        case Negation(operand):
-            yield from _terms(operand)
-        case Arithmetic(_, left, right):
-            yield from _terms(left)
-            yield from _terms(right)
+    if not isinstance(predicate, ComparisonWithPrevious):
+        return []
+    return list(dict.fromkeys(previous_terms(predicate.expression)))
 
 
 def _shown(value: Value) -> str:

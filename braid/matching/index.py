@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from braid.filters import Value
+from braid.filters import FilterError, Value
+from braid.filters.literals import literal_problem
 from braid.instants import format_instant
 from braid.matching.changes import ADDED_AT_ONCE, Changes
 from braid.matching.checking import Checks
@@ -89,33 +90,48 @@ class MatchIndex:
     def add(self, record: SubscriptionRecord) -> None:
         """Adds a subscription, or replaces the one of the same id."""
         self._room.check(1, len(record.filter), len(self._records), len(self._home_names))
-        parts = compile_parts(record, self._writer, self._shapes)
-        home, number = self._home(record.home), self._records.reserve()
-        if self._changes.add(record, number, home, parts.flags, parts.rows):
-            self._keep(record, number, parts.flags)
-        else:
-            self._add_compiled(record, number, home, parts)
+        number, parts = self._prepare(record)
+        home = self._home(record.home)
+        try:
+            if not self._changes.add(record, number, home, parts.flags, parts.rows):
+                parts = self._add_compiled(record, number, home, parts)
+        except ValueError:
+            self._give_up(record, number)
+            raise
+        self._keep(record, number, parts.flags)
 
     def add_many(self, records: Iterable[SubscriptionRecord]) -> None:
-        """The same as adding each, some times faster."""
+        """The same as adding each, some times faster.
+
+        Those that cannot be added are left out: what `add` raises for the first of them is raised when all others are
+        there. Only a full index ends it at once.
+        """
         batch: dict[str, SubscriptionRecord] = {}
         size = 0
+        refusals: list[ValueError] = []
         for record in records:
             if record.id in batch or len(batch) == ADDED_AT_ONCE or size > CHARACTERS_AT_ONCE:
-                self._add_batch(batch.values())
+                refusals += self._add_batch(batch.values())
                 batch, size = {}, 0
             batch[record.id] = record
             size += len(record.filter) + sum(map(len, record.words))
-        self._add_batch(batch.values())
+        refusals += self._add_batch(batch.values())
+        if refusals:
+            raise refusals[0]
 
     def remove(self, id: str) -> SubscriptionRecord | None:
         record = self._remove(id)
-        if not self._checks.looking_back:
+        if not self._checks.looked_back_to:
             self._previous.clear()
         return record
 
     def match(self, contents: Sequence[bytes], now_s: float, *, remember: bool = True) -> Matches:
-        """Which subscriptions each content matches. Without `remember` it is as if they had never been published."""
+        """Which subscriptions each content matches. Without `remember` it is as if they had never been published.
+
+        Contents are expected as connection points write them. What looks different is written anew and then matched, or
+        counted as unreadable; only `data`, which must be the last member, is not looked at. `in_canonical_form` brings
+        anything into this form.
+        """
         several = len(self._home_names) > 1
         ids: list[list[str]] = []
         homes: list[list[str]] = []
@@ -152,7 +168,7 @@ class MatchIndex:
         return Explained(ids, explain_pair(record, publication, previous, now_s))
 
     def previous_of(self, topic: str) -> Mapping[str, Value] | None:
-        """The attributes of the latest publication on a topic, as `prev` sees them."""
+        """The attributes of the latest publication on a topic, as far as subscriptions say `prev` of them."""
         return self._previous.attributes_of(topic)
 
     def statistics(self) -> dict[str, int]:
@@ -166,6 +182,8 @@ class MatchIndex:
             "pool_bytes": 8 * int(count[counts.POOL_USED] - count[counts.POOL_FREE]),
             "candidates": int(count[counts.CANDIDATES]),
             "topics_remembered": len(self._previous),
+            "topics_forgotten": self._previous.forgotten,
+            "previous_bytes": self._previous.bytes,
         }
 
     def anchors(self) -> list[int]:
@@ -200,51 +218,66 @@ class MatchIndex:
             self._home_names.append(name)
         return number
 
-    def _add_batch(self, records: Collection[SubscriptionRecord]) -> None:
-        """Of distinct ids. Those with topics one by one: the room for shapes of topics is what the others have left."""
+    def _add_batch(self, records: Collection[SubscriptionRecord]) -> list[ValueError]:
+        """Of distinct ids; what was raised for those that cannot be added."""
         filter_bytes = sum(len(record.filter) for record in records)
         self._room.check(len(records), filter_bytes, len(self._records), len(self._home_names))
-        together = [record for record in records if not record.topic]
-        left = [record for record in records if record.topic]
-        numbers, flags = [], []
+        together: list[tuple[SubscriptionRecord, int, int]] = []
+        left: list[SubscriptionRecord] = []
+        refusals: list[ValueError] = []
         self._changes.begin()
-        for record in together:
-            parts = compile_parts(record, self._writer, self._shapes)
-            number = self._records.reserve()
+        for record in records:
+            try:
+                number, parts = self._prepare(record)
+            except ValueError as error:
+                refusals.append(error)
+                continue
             self._changes.put(record, number, self._home(record.home), parts.flags, parts.rows)
-            numbers.append(number)
-            flags.append(parts.flags)
-        for record, number, of_record, is_plain in zip(
-            together, numbers, flags, self._changes.add_batch(), strict=True
-        ):
+            together.append((record, number, parts.flags))
+        for (record, number, flags), is_plain in zip(together, self._changes.add_batch(), strict=True):
             if is_plain:
-                self._keep(record, number, of_record)
+                self._keep(record, number, flags)
             else:
-                self._records.release(number)
+                self._give_up(record, number)
                 left.append(record)
         for record in left:
-            self.add(record)
+            try:
+                self.add(record)
+            except ValueError as error:
+                refusals.append(error)
+        return refusals
 
-    def _add_compiled(self, record: SubscriptionRecord, number: int, home: int, parts: Given) -> None:
+    def _prepare(self, record: SubscriptionRecord) -> tuple[int, Given]:
+        """A number for what is on its way in, and all of it but its filter."""
+        problem = literal_problem(record.filter)
+        if problem is not None:
+            raise FilterError(problem)
+        parts = compile_parts(record, self._writer, self._shapes)
+        number = self._records.reserve()
+        if parts.topic is not None:
+            self._shapes.add(number, parts.topic)
+        return number, parts
+
+    def _add_compiled(self, record: SubscriptionRecord, number: int, home: int, parts: Given) -> Given:
         """One whose filter the engine does not read itself."""
-        try:
-            whole = compile_whole(record, parts, self._writer)
-        except ValueError:
-            self._records.release(number)
-            raise
+        whole = compile_whole(record, parts, self._writer)
         self._changes.add_rows(record, number, home, whole.flags, whole.rows)
-        self._keep(record, number, whole.flags)
+        return whole
+
+    def _give_up(self, record: SubscriptionRecord, number: int) -> None:
+        """What was prepared does not come, or comes again."""
+        if record.topic:
+            self._shapes.remove(number, record)
+        self._records.release(number)
 
     def _keep(self, record: SubscriptionRecord, number: int, flags: int) -> None:
         """What the engine was told, everybody else is told, in the place of what has the same id."""
         if record.id in self._records:
             self._remove(record.id)
         self._records.put(number, record)
-        if record.topic:
-            self._shapes.add(record)
         if flags & (CHECKED | ZONED):
             self._checks.add(number, record, flags)
-        if not self._checks.looking_back:
+        if not self._checks.looked_back_to:
             self._previous.clear()
 
     def _remove(self, id: str) -> SubscriptionRecord | None:
@@ -254,6 +287,6 @@ class MatchIndex:
         self._changes.remove(number)
         record = self._records.take(id)
         if record.topic:
-            self._shapes.remove(record)
+            self._shapes.remove(number, record)
         self._checks.remove(number)
         return record

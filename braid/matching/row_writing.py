@@ -74,14 +74,14 @@ class RowWriter:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._input = memory.buffer(INPUT)
-        self._entries = _Entries(self)
+        self._hashes = _Hashes(memory)
+        self._entries = _Entries(self._hashes)
 
     def name(self, text: str) -> Hash:
-        return self._octets(text.encode())
+        return self._hashes.of(text)
 
     def string(self, name: Hash, text: str) -> Key:
-        return Key(keys.STRING, name, self._octets(text.encode()))
+        return Key(keys.STRING, name, self._hashes.of(text))
 
     def number(self, name: Hash, value: int | float) -> Key:
         as_float = float(value)
@@ -94,16 +94,16 @@ class RowWriter:
         return Key(keys.BOOLEAN, name, hash_of_number(self._memory.addresses, int(value)))
 
     def text(self, kind: int, name: Hash, octets: bytes) -> Key:
-        self._write(octets)
+        self._hashes.write(octets)
         return Key(kind, name, hash_of_piece(self._memory.addresses, len(octets)), len(octets))
 
     def stem(self, stem: str) -> Hash:
-        return self._octets(stem.encode())
+        return self._hashes.of(stem)
 
     def topic(self, levels: Sequence[str], anything: int, below: bool) -> Key:
         """`anything` has a bit for each level that may be anything."""
         encoded = [level.encode() for level in levels]
-        self._write(b"".join(encoded))
+        self._hashes.write(b"".join(encoded))
         ends = np.cumsum([len(level) for level in encoded], dtype=np.int64)
         value = hash_of_topic(self._memory.addresses, self._memory.address(INPUT), ends, len(levels), anything)
         return Key(keys.TOPIC_UNDER if below else keys.TOPIC_SELF, value=value)
@@ -117,9 +117,7 @@ class RowWriter:
         return b"".join([_box(BOX, 0, *box, 0, 0, 0, 0) for box in bounds(zone)])
 
     def row(self, row: Row) -> bytes:
-        flat: list[int] = []
-        _extend(flat, row)
-        return array("q", flat).tobytes()
+        return _row_bytes(row)
 
     def whole(self, common: bytes, conjunctions: Sequence[Sequence[Row]]) -> bytes:
         """All rows of a subscription. Raises `ValueError` when there are more than the engine takes."""
@@ -135,12 +133,27 @@ class RowWriter:
             raise ValueError(f"the subscription has more than {GIVEN_ROWS_MAX} conditions in all its alternatives")
         return rows
 
-    def _octets(self, octets: bytes) -> Hash:
-        self._write(octets)
-        return hash_of_octets(self._memory.addresses, len(octets))
 
-    def _write(self, octets: bytes) -> None:
+class _Hashes:
+    """Texts are hashed where the engine reads them."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._addresses = memory.addresses
+        self._input = memory.buffer(INPUT)
+
+    def of(self, text: str) -> Hash:
+        octets = text.encode()
+        self.write(octets)
+        return hash_of_octets(self._addresses, len(octets))
+
+    def write(self, octets: bytes) -> None:
         self._input[: len(octets)] = octets
+
+
+def _row_bytes(row: Row) -> bytes:
+    flat: list[int] = []
+    _extend(flat, row)
+    return array("q", flat).tobytes()
 
 
 def _extend(flat: list[int], row: Row) -> None:
@@ -157,11 +170,15 @@ def _extend(flat: list[int], row: Row) -> None:
 
 
 class _Entries(dict[str, tuple[bytes, ...]]):
-    """From an entry of a subscription's words to the rows that demand its stems: many ask for the same words."""
+    """From an entry of a subscription's words to the rows that demand its stems: many ask for the same words.
 
-    def __init__(self, writer: RowWriter) -> None:
+    It must not refer to the writer that refers to it: an index that is dropped is to be freed at once, not when a
+    collector of garbage comes by.
+    """
+
+    def __init__(self, hashes: _Hashes) -> None:
         super().__init__()
-        self._writer = writer
+        self._hashes = hashes
         self._rows: dict[str, bytes] = {}
 
     def __missing__(self, entry: str) -> tuple[bytes, ...]:
@@ -174,5 +191,5 @@ class _Entries(dict[str, tuple[bytes, ...]]):
     def _row(self, stem: str) -> bytes:
         row = self._rows.get(stem)
         if row is None:
-            row = self._rows[stem] = self._writer.row(has(Key(keys.WORD, value=self._writer.stem(stem))))
+            row = self._rows[stem] = _row_bytes(has(Key(keys.WORD, value=self._hashes.of(stem))))
         return row

@@ -12,7 +12,7 @@ from braid.matching.engine.memory import EVENTS, INPUT, MATCHED, PENDING, Memory
 from braid.matching.engine.programs import MEMBER_SHIFT
 from braid.matching.engine.reading import EVENT, MATCHED_END, PENDING_END, STATUS, UNUSUAL, read_batch
 from braid.matching.engine.reporting import PENDING_WORDS
-from braid.matching.previous import PreviousPublications, topic_of
+from braid.matching.previous import Attributes, PreviousPublications, Published, read_published
 from braid.matching.publications import ExtraKeys, in_canonical_form
 
 AT_ONCE = 1024  # publications that are read before they are searched for
@@ -91,8 +91,8 @@ class Search:
                 parts.append((ends + total, numbers))
                 total += len(numbers)
             first = read
-        if remember and self._checks.looking_back:
-            self._previous.remember(batch.contents, batch.topics())
+        if remember and self._checks.looked_back_to:
+            self._previous.remember(batch.published(), self._checks.looked_back_to)
         return np.concatenate([ends for ends, _ in parts]), np.concatenate([found for _, found in parts]), unreadable
 
     def _read(self, batch: "_Batch", first: int, now: bytes) -> int:
@@ -114,7 +114,7 @@ class Search:
         if not left:
             return ends, numbers
         pairs = self._memory.view(PENDING, left * PENDING_WORDS).reshape(-1, PENDING_WORDS).copy()
-        before = self._previous.before_each(batch.contents, batch.topics()) if self._checks.looking_back else None
+        before = batch.before(self._previous) if self._checks.looked_back_to else None
         matching = self._checks.settle(pairs[:, 0] + first, pairs[:, 1], batch.contents, before)
         pairs = pairs[matching]
         owners = np.concatenate((np.repeat(np.arange(begun, searched), np.diff(ends, prepend=0)), pairs[:, 0]))
@@ -128,12 +128,21 @@ class _Batch:
         self.contents = contents
         self.joined = b"".join(contents)
         self.ends: Integers = np.cumsum(np.fromiter(map(len, contents), dtype=np.int64, count=len(contents)))
-        self._topics: list[str] | None = None
+        self._published: list[Published] | None = None
+        self._before: list[Attributes | None] | None = None
 
-    def topics(self) -> list[str]:
-        if self._topics is None:
-            self._topics = [topic_of(content) if content != _UNREADABLE else "" for content in self.contents]
-        return self._topics
+    def published(self) -> list[Published]:
+        if self._published is None:
+            self._published = [
+                Published() if content == _UNREADABLE else read_published(content) for content in self.contents
+            ]
+        return self._published
+
+    def before(self, previous: PreviousPublications) -> list[Attributes | None]:
+        """What came before each; nothing of the batch itself is remembered yet."""
+        if self._before is None:
+            self._before = previous.before_each(self.published())
+        return self._before
 
 
 def _respelled(contents: list[bytes], unusual: Integers) -> list[bytes]:

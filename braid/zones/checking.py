@@ -16,6 +16,7 @@ ZONE_TYPES = ("point", "circle", "box", "Point", "Polygon")
 RADIUS_M_MAX = 10_000_000
 # About a centimetre; thinner boxes are lost in rounding.
 BOX_SIDE_DEGREES_MIN = 1e-7
+_SIDE_DEGREES_MIN = BOX_SIDE_DEGREES_MIN * (1 - 1e-5)  # what is written as 0.0000001 may be less when it is computed
 
 _POINT = frozenset({"type", "lat", "lon"})
 _CIRCLE = frozenset({"type", "lat", "lon", "radius_m"})
@@ -74,10 +75,10 @@ def _place(given: dict[str, Any]) -> tuple[float, float]:
 def _box(given: dict[str, Any]) -> dict[str, Any]:
     south, north = (check_number(given[name], -90, 90, f"$.{name}") for name in ("south", "north"))
     west, east = (check_number(given[name], -180, 180, f"$.{name}") for name in ("west", "east"))
-    if north - south < BOX_SIDE_DEGREES_MIN:
+    if north - south < _SIDE_DEGREES_MIN:
         raise ZoneError(f"north must be greater than south by at least {BOX_SIDE_DEGREES_MIN} degrees", "$.north")
     all_around = west == -180 and east == 180
-    if not all_around and (east - west) % 360 < BOX_SIDE_DEGREES_MIN:
+    if not all_around and (east - west) % 360 < _SIDE_DEGREES_MIN:
         raise ZoneError(
             f"east must differ from west by at least {BOX_SIDE_DEGREES_MIN} degrees; "
             "to go all around, write west -180 and east 180",

@@ -111,7 +111,9 @@ def intersect_pairs(a: Zones, b: Zones, a_places: Places | None = None, b_places
     exact = _is_disc(one["kind"]) & _is_disc(other["kind"])
     margin_rad = np.where(exact, _DISC_MARGIN_RAD, _CAP_MARGIN_RAD)
     found: Booleans = exact & (chords < squared_chords(reach_rad - margin_rad))
-    undecided = np.flatnonzero(~found & (chords <= squared_chords(reach_rad + margin_rad)))
+    # No chord is longer than that between opposite points, but rounded it may be.
+    may_reach = (chords <= squared_chords(reach_rad + margin_rad)) | (reach_rad + margin_rad >= math.pi)
+    undecided = np.flatnonzero(~found & may_reach)
     if undecided.size:
         found[undecided] = _meet(left.take(a_places[undecided]), right.take(b_places[undecided]))
     return found

@@ -8,8 +8,9 @@ import math
 
 import msgspec
 
-from braid.matching.checking import CheckedSubscription
+from braid.matching.checking import CheckedSubscription, Seen
 from braid.matching.meaning import Publication, read_publication
+from braid.matching.previous import Attributes, read_published
 from braid.messages import FindPublications, Kept
 from braid.subscription import SubscriptionRecord
 from braid.words import stems_of, stems_of_words
@@ -32,12 +33,12 @@ class Judge:
         self.record = record
         self._checked = CheckedSubscription.of(record)
         self._stems = frozenset(stems_of_words(record.words))
-        self.looks_back = self._checked.looks_back
+        self.looks_back = bool(self._checked.looks_back_to)
 
-    def accepts(self, publication: Publication, before: bytes | None) -> bool:
-        if self._stems and not self._stems.issubset(stems_of(publication.text)):
+    def accepts(self, seen: Seen) -> bool:
+        if self._stems and not self._stems.issubset(stems_of(seen.publication.text)):
             return False
-        return self._checked.accepts(publication, before if publication.topic else None)
+        return self._checked.accepts(seen)
 
     def was_given(self, published_s: float) -> bool:
         """Whether its time held that moment: from its beginning, which may lie before it was made, to its end."""
@@ -133,19 +134,20 @@ class Search:
             publication = _readable(content)
             if publication is None:
                 continue  # nobody was ever given it
-            previous: bytes | None = None
+            previous: Attributes | None = None
             if self._looks_back and publication.topic:
-                previous = previous_of(
-                    storage, publication.topic, (record.made_s, body.origin, body.sequence, place), now_s
-                )
-            if judge.accepts(publication, previous) and not self._was_given(record, publication, previous):
+                position = (record.made_s, body.origin, body.sequence, place)
+                before = previous_of(storage, publication.topic, position, now_s)
+                previous = None if before is None else read_published(before).attributes
+            seen = Seen(publication, previous)
+            if judge.accepts(seen) and not self._was_given(record, seen):
                 found.append(Kept(record.made_s, body.origin, body.sequence, place, content, body.previous))
                 self._bytes += len(content)
         self.found += reversed(found)
         self._looked_at += len(body.contents)
 
-    def _was_given(self, record: StoredPublication, publication: Publication, previous: bytes | None) -> bool:
-        return any(judge.was_given(record.made_s) and judge.accepts(publication, previous) for judge in self._without)
+    def _was_given(self, record: StoredPublication, seen: Seen) -> bool:
+        return any(judge.was_given(record.made_s) and judge.accepts(seen) for judge in self._without)
 
 
 Position = tuple[float, str, int, int]  # when it was published, origin, sequence, place

@@ -282,3 +282,5 @@ class Matcher(ProbedSlice):
         metrics.INDEX_POOL_BYTES.set(statistics["pool_bytes"])
         metrics.INDEX_CANDIDATES.set(statistics["candidates"])
         metrics.TOPICS_REMEMBERED.set(statistics["topics_remembered"])
+        metrics.PREVIOUS_BYTES.set(statistics["previous_bytes"])
+        metrics.TOPICS_FORGOTTEN.set(statistics["topics_forgotten"])

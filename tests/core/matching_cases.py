@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from braid.content import DECODE_ERRORS, Content, encode_content
-from braid.filters import Value, parse, print_filter, uses_previous
+from braid.filters import Value, attributes_before, parse, print_filter
 from braid.matching.index import MatchIndex
 from braid.matching.meaning import accepts, read_publication
 from braid.subscription import SubscriptionRecord
@@ -17,7 +17,15 @@ from braid.zones import check_zone
 NOW_S = 100.0
 
 # What an index without subscriptions is made of: the key that every publication carries, and the beginning of the pool.
-EMPTY = {"subscriptions": 0, "programs": 0, "keys": 1, "attributes": 0, "pool_bytes": 64, "topics_remembered": 0}
+EMPTY = {
+    "subscriptions": 0,
+    "programs": 0,
+    "keys": 1,
+    "attributes": 0,
+    "pool_bytes": 64,
+    "topics_remembered": 0,
+    "previous_bytes": 0,
+}
 
 
 def record(id: str, filter: str = "", *, zone: dict[str, Any] | None = None, **parts: Any) -> SubscriptionRecord:
@@ -78,22 +86,25 @@ class Model:
             return set()
         previous = self._previous.get(publication.topic)
         found = {id for id, record in self.records.items() if accepts(record, publication, previous, now_s)}
-        if publication.topic and self._looks_back():
-            self._previous[publication.topic] = publication.attributes
+        looked_back_to = self._looked_back_to()
+        if publication.topic and looked_back_to:
+            self._previous[publication.topic] = {
+                name: value for name, value in publication.attributes.items() if name in looked_back_to
+            }
         return found
 
-    def _looks_back(self) -> bool:
-        return any(looks_back(record.filter) for record in self.records.values())
+    def _looked_back_to(self) -> set[str]:
+        return {name for record in self.records.values() for name in looked_back_to(record.filter)}
 
     def _forget(self) -> None:
-        """Publications are remembered only while some subscription looks back."""
-        if not self._looks_back():
+        """Attributes are remembered only while some subscription looks back to them."""
+        if not self._looked_back_to():
             self._previous.clear()
 
 
 @cache
-def looks_back(filter: str) -> bool:
-    return bool(filter) and uses_previous(parse(filter))
+def looked_back_to(filter: str) -> frozenset[str]:
+    return attributes_before(parse(filter)) if filter else frozenset()
 
 
 def remove_everything(index: MatchIndex) -> None:

@@ -38,9 +38,9 @@ class NotingIndex(MatchIndex):
         super().__init__()
         self.parsed: list[str] = []
 
-    def _add_compiled(self, record: SubscriptionRecord, number: int, home: int, parts: Given) -> None:
+    def _add_compiled(self, record: SubscriptionRecord, number: int, home: int, parts: Given) -> Given:
         self.parsed.append(record.filter)
-        super()._add_compiled(record, number, home, parts)
+        return super()._add_compiled(record, number, home, parts)
 
 
 def is_plain(filter: str) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from braid.matching.engine import pool
-from braid.matching.engine.counts import COUNTS_WORDS, FREE_FIRST, TOPIC_SHAPES_FIRST
+from braid.matching.engine.counts import COUNTS_WORDS, FREE_FIRST, TILE_KEYS_FIRST
 from braid.matching.engine.memory import WORDS_MAX
 
 size_class: Any = pool.size_class.py_func  # type: ignore[attr-defined]  # what numba compiled
@@ -30,4 +30,4 @@ def test_a_block_returns_to_the_class_that_it_came_from() -> None:
 
 
 def test_there_is_a_list_for_every_class() -> None:
-    assert FREE_FIRST + size_class(WORDS_MAX) < TOPIC_SHAPES_FIRST < COUNTS_WORDS
+    assert FREE_FIRST + size_class(WORDS_MAX) < TILE_KEYS_FIRST < COUNTS_WORDS

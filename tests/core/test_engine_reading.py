@@ -3,7 +3,6 @@
 import json
 import math
 from itertools import product
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -32,19 +31,13 @@ CANONICAL = Population(seed=3).contents(200)
 
 
 def is_publication(given: bytes) -> bool:
-    """Whether a connection point would have accepted it, written just so."""
+    """Whether a connection point would have accepted it."""
     try:
-        json.loads(given, object_pairs_hook=_without_repeats)
+        json.loads(given)
         check_content(decode_content(given), Limits(), NOW_S)
     except (*DECODE_ERRORS, ValueError, Problem):
         return False
     return True
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError("a name twice")
-    return dict(pairs)
 
 
 def check_reading(given: bytes) -> None:
@@ -109,6 +102,48 @@ def test_any_spelling_is_read(given: bytes) -> None:
 )
 def test_spellings_at_the_edge(given: bytes) -> None:
     check_reading(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (b'{"attributes":{"a":1,"a":"x"}}', {"one-1"}),
+        (b'{"attributes":{"a":"x","a":1}}', {"one-0", "two-0"}),
+        (b'{"attributes":{"d":9,"d":1}}', {"two-3"}),
+        (b'{"attributes":{"d":1,"d":"1"}}', set()),
+        (b'{"attributes":{"a":1},"attributes":{"b":true}}', {"one-2"}),
+        (b'{"topic":"x","topic":"a/b"}', {"topic"}),
+        (b'{"attributes":{"a":1},"topic":"a/b"}', {"one-0", "two-0", "topic"}),
+    ],
+)
+def test_members_in_another_order_and_names_that_come_twice(given: bytes, found: set[str]) -> None:
+    """The last one counts, as for whoever decodes it."""
+    assert meant(given) == {"every", *found}
+    check_reading(given)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"attributes":{"z":{"y":1},"a":1}}',
+        b'{"attributes":{"z":[],"a":1}}',
+        b'{"attributes":{"z":null,"a":1}}',
+        b'{"attributes":{"z":truth,"a":1}}',
+        b'{"attributes":{"a":1},"unknown":3}',
+        b'{"attributes":{"a":01}}',
+        b'{"attributes":{"a":1.}}',
+        b'{"attributes":{"a":1e}}',
+        b'{"attributes":{"b":trux}}',
+        b'{"attributes":{"a":1},}',
+        b'{"id":5}',
+        b'{"object":null}',
+        b'{"expires":5,"data":1',
+        b'{"data":1, garbage',
+    ],
+)
+def test_what_no_connection_point_accepts_matches_nobody(bad: bytes) -> None:
+    matches = index_of(READERS).match([bad], NOW_S)
+    assert (matches.ids(), matches.unreadable) == ([[]], 1)
 
 
 @pytest.mark.parametrize(

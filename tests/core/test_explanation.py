@@ -107,11 +107,16 @@ def test_a_filter_is_explained_as_a_tree() -> None:
     ("content", "previous", "saw", "values"),
     [
         ({"topic": "t"}, {"price": 100}, "price is 95; prev(price) is 100", {"price": 95, "prev(price)": 100}),
-        ({"topic": "t"}, {}, "price is 95; prev(price) is missing", {"price": 95, "prev(price)": None}),
+        (
+            {"topic": "t"},
+            {},
+            "price is 95; prev(price) is missing: the publication before had none, or it was not yet looked at",
+            {"price": 95, "prev(price)": None},
+        ),
         (
             {"topic": "t"},
             None,
-            "price is 95; prev(price) is missing: nothing was published on its topic before",
+            "price is 95; prev(price) is missing: of its topic, no publication before this one is remembered",
             {"price": 95, "prev(price)": None},
         ),
         (

@@ -31,6 +31,7 @@ def test_from_json(obj: object, text: str) -> None:
     assert from_json(to_json(parse(text))) == parse(text)
 
 
+HALF = "the string holds half of a character (a surrogate that stands alone)"
 TAKES_TWO = "an operator takes a list of two; a minus also takes a list of one"
 
 
@@ -54,6 +55,10 @@ TAKES_TWO = "an operator takes a list of two; a minus also takes a list of one"
         ({"attr": "a", "op": "=", "value": 2**63}, "the integer does not fit in 64 bits (at $.value)"),
         ({"attr": "a", "op": "=", "value": float("nan")}, "NaN is not a value (at $.value)"),
         ({"attr": "a", "op": "<", "value": float("inf")}, "the number is too large for a float (at $.value)"),
+        ({"attr": "a", "op": "=", "value": "\ud800"}, f"{HALF} (at $.value)"),
+        ({"attr": "a", "op": "prefix", "value": "\ud800"}, f"{HALF} (at $.value)"),
+        ({"attr": "\ud800", "op": "exists"}, f"{HALF} (at $.attr)"),
+        (compared_with({"prev": "\ud800"}), f"{HALF} (at $.value.prev)"),
         ({"attr": "a", "op": "prefix", "value": 1}, "must be a string; expected string (at $.value)"),
         ({"attr": "a", "op": "in", "values": []}, "must be a list with at least one element (at $.values)"),
         (

@@ -1,6 +1,8 @@
 """What an index promises, one promise at a time."""
 
+import gc
 import sys
+import weakref
 
 import pytest
 
@@ -85,6 +87,32 @@ def test_what_cannot_be_added_changes_nothing() -> None:
                 index.add_many([SubscriptionRecord(id, "anna", "connpoint-1", wrong, 0.0)])
     assert matched(index, content({"a": 1})) == [{"s"}]
     remove_everything(index)
+
+
+@pytest.mark.parametrize("wrong", ["a = = 1", "a = '\ud800'", "a = 1 or b = '\udfff'"])
+def test_what_cannot_be_added_is_left_out_of_many(wrong: str) -> None:
+    index = MatchIndex()
+    given = [record("plain", "a = 1"), record("other", "a = 1 or b = 2"), record("topic", "a = 1 or b = 2", topic="t")]
+    bad = [SubscriptionRecord(f"bad-{parts}", "anna", "connpoint-1", wrong, 0.0, topic=parts) for parts in ("", "t")]
+    with pytest.raises(FilterError):
+        index.add_many([given[0], *bad, *given[1:]])
+    assert list(index.ids()) == [each.id for each in given]
+    assert matched(index, content({"a": 1}, topic="t")) == [{each.id for each in given}]
+    remove_everything(index)
+
+
+def test_a_dropped_index_is_freed_at_once() -> None:
+    """It reserves much address space and may hold much memory, and a matcher looks for cycles rarely."""
+    index = index_of([record("s", "a = 1 and b > prev(b)", words=("tax",), topic="a/+", zone=MADRID)])
+    index.match([content({"a": 1}, topic="a/b", text="tax", zone=MADRID)], NOW_S)
+    memory = weakref.ref(index._memory)
+    gc.collect()
+    gc.disable()
+    try:
+        del index
+        assert memory() is None
+    finally:
+        gc.enable()
 
 
 def test_matches_of_several_homes() -> None:
@@ -199,9 +227,11 @@ def test_publications_are_remembered_while_a_subscription_looks_back() -> None:
     index.match([content({"a": 1}, topic="t")], NOW_S)
     assert index.previous_of("t") is None
     index.add_many([record("one", "a > prev(a)"), record("other", "not (b = prev(b))")])
-    index.match([content({"a": 1}, topic="t")], NOW_S)
+    index.match([content({"a": 1, "c": 1}, topic="t")], NOW_S)
     index.remove("one")
     assert index.previous_of("t") == {"a": 1}
+    index.match([content({"a": 1, "b": 2, "c": 1}, topic="t")], NOW_S)
+    assert index.previous_of("t") == {"b": 2}
     index.remove("other")
     assert index.previous_of("t") is None
     remove_everything(index)
@@ -261,6 +291,32 @@ def test_the_topics_longest_silent_are_forgotten_first(monkeypatch: pytest.Monke
     index.match([content({"a": 1}, topic=topic) for topic in ("t", "u", "v", "t", "w")], NOW_S)
     assert index.statistics()["topics_remembered"] == 3
     assert [index.previous_of(topic) is None for topic in ("t", "u", "v", "w")] == [False, True, False, False]
+    assert index.statistics()["topics_forgotten"] == 1
+
+
+def test_an_attribute_is_remembered_from_when_a_subscription_looks_back_to_it() -> None:
+    index = index_of([record("a", "a > prev(a)")])
+    index.match([content({"a": 1, "b": 1}, topic="t")], NOW_S)
+    index.add(record("b", "b > prev(b) * 2"))
+    assert matched(index, content({"a": 2, "b": 3}, topic="t")) == [{"a"}]
+    assert matched(index, content({"a": 2, "b": 7}, topic="t")) == [{"b"}]
+
+
+def test_what_is_remembered_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is looked back to counts; what is published besides may be as large as it likes."""
+    monkeypatch.setattr(previous, "BYTES_MAX", 10_000)
+    index = index_of([record("s", "a = prev(a)")])
+    for number in range(20):
+        index.match([content({"a": 1, "b": "x" * 1_000}, topic=f"t{number}", text="y" * 100_000)], NOW_S)
+    assert (index.statistics()["topics_remembered"], index.statistics()["topics_forgotten"]) == (20, 0)
+    for number in range(5):
+        index.match([content({"a": "x" * 3_000}, topic=f"t{number}")], NOW_S)
+    statistics = index.statistics()
+    assert statistics["previous_bytes"] <= 10_000
+    assert (statistics["topics_remembered"], statistics["topics_forgotten"]) == (3, 20)  # some came again, and went
+    assert index.previous_of("t4") == {"a": "x" * 3_000}
+    assert index.previous_of("t5") is None
+    remove_everything(index)
 
 
 def test_alternatives_that_are_too_many_are_evaluated() -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from braid.matching import vocabulary
-from braid.matching.engine.counts import TOPIC_SHAPES_MAX
+from braid.matching import topic_shapes, vocabulary
 from braid.matching.index import MatchIndex
 from braid.matching.meaning import accepts, read_publication, topic_accepts, zone_accepts
 from braid.topics import SCOPES
@@ -16,8 +15,11 @@ from tests.core.matching_cases import NOW_S, assert_same, content, index_of, mat
 TOPICS = ["/".join(levels) for depth in range(1, 8) for levels in product("ab", repeat=depth) if depth < 3 or depth > 5]
 
 
-def test_topics_of_more_shapes_than_the_engine_keeps() -> None:
-    """Each pattern of wildcards is a shape; what is beyond the limit is evaluated, and is kept when others are gone."""
+@pytest.mark.parametrize(("usual", "unusual"), [(6, 512), (2, 20), (0, 0)])
+def test_topics_of_more_shapes_than_the_engine_keeps(usual: int, unusual: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pattern of wildcards is a shape; what is beyond the limit is found by a shape above it, and evaluated."""
+    monkeypatch.setattr(topic_shapes, "_LEVELS_USUAL", usual)
+    monkeypatch.setattr(topic_shapes, "UNUSUAL_SHAPES_MAX", unusual)
     chance = random.Random(1)
     patterns = ["/".join(levels) for levels in product(["a", "b", "+"], repeat=6)]
     patterns += ["/".join(levels) + "/#" for levels in product(["a", "+"], repeat=5)]
@@ -26,7 +28,6 @@ def test_topics_of_more_shapes_than_the_engine_keeps() -> None:
         f"s-{number}": record(f"s-{number}", topic=pattern, topic_scope=SCOPES[number % 3])
         for number, pattern in enumerate(chosen)
     }
-    assert len({pattern.replace("b", "a") for pattern in chosen}) > TOPIC_SHAPES_MAX
     index = index_of(known.values())
     cases = chance.sample(TOPICS, 60)
     published = [content(topic=topic) for topic in cases]
@@ -46,6 +47,28 @@ def test_topics_of_more_shapes_than_the_engine_keeps() -> None:
         assert len(index) == len(known), id
     assert_same(index, wanted, cases, published)
     remove_everything(index)
+
+
+def shapes_of_all_kinds(levels: int) -> list[str]:
+    return ["/".join(pattern) for pattern in product(["q", "+"], repeat=levels)]
+
+
+def test_nobody_takes_the_shapes_that_others_use() -> None:
+    """Whatever patterns one client thinks of, topics of others are found by their keys."""
+    hoarded = [pattern for levels in (7, 8, 9, 10) for pattern in shapes_of_all_kinds(levels)]
+    index = index_of(
+        record(f"q-{number}", topic=pattern, topic_scope="below") for number, pattern in enumerate(hoarded)
+    )
+    topics = ["t/{}", "t/{}/+/x", "+/{}", "t/1/2/3/4/5/6/7/{}", "t/{}/+/1/2/3/+/4/5"]
+    index.add_many(
+        record(f"{place}-{number}", topic=topic.format(number), topic_scope="self")
+        for place, topic in enumerate(topics)
+        for number in range(500)
+    )
+    published = [content(topic=topic.format(7).replace("+", "y")) for topic in topics]
+    before = index.statistics()["candidates"]
+    assert [f"{place}-7" in found for place, found in enumerate(matched(index, *published))] == [True] * 5
+    assert index.statistics()["candidates"] - before < 30
 
 
 def test_the_deepest_topics() -> None:

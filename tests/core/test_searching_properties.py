@@ -17,7 +17,7 @@ from services.matcher.searching import Search
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.settings import StorageSettings
 from tests.core.kept_cases import question
-from tests.core.matching_cases import content, looks_back
+from tests.core.matching_cases import content, looked_back_to
 from tests.core.matching_populations import Population
 
 NOW_S = 1000.0
@@ -67,7 +67,7 @@ class Story(Population):
 
     def judged(self, id: str) -> SubscriptionRecord:
         """One that looks at nothing before; every other matches much."""
-        while looks_back((given := self.record(id)).filter):
+        while looked_back_to((given := self.record(id)).filter):
             pass
         return replace(given, filter="") if self.chance.random() < 0.5 else given
 

@@ -41,9 +41,11 @@ def matches(words: list[str], text: str) -> bool:
 def words_by_character(text: str) -> list[str]:
     """What `split` finds, without a regular expression."""
     found = [""]
+    text = unicodedata.normalize("NFC", text)
     for place, character in enumerate(text):
         following = text[place + 1 : place + 2]
-        is_mark = "\u0300" <= character < "\u2000" and unicodedata.category(character) in ("Mn", "Mc")
+        is_of_letters = "\u0300" <= character < "\u2000" or "\u302a" <= character < "\uac00"
+        is_mark = is_of_letters and unicodedata.category(character) in ("Mn", "Mc")
         is_apostrophe = character in ("'", APOSTROPHE, "\uff07") and following.isalnum()
         if character.isalnum() or (found[-1] and (is_mark or is_apostrophe)):
             found[-1] += character
@@ -55,6 +57,7 @@ def words_by_character(text: str) -> list[str]:
 @given(texts)
 @example("rock'n'roll ''tis' o'")
 @example("हिन्दी भाषा ❤️ ①½")
+@example("1\ufe0f\u20e3 カ\u3099イト\u3099 ㇷ\u309a")
 @settings(derandomize=True, deadline=None, database=None, max_examples=500)
 def test_words_are_split_as_character_by_character(text: str) -> None:
     assert split(text) == words_by_character(text)
@@ -116,6 +119,8 @@ def test_error(words: str, message: str) -> None:
         ("ﬁsh", "fish"),
         ("o\u02bcneil", "o'neil"),
         ("@white_house", "#White #House"),
+        ("ガイド", unicodedata.normalize("NFD", "ガイド")),
+        ("한국", unicodedata.normalize("NFD", "한국")),
     ],
 )
 def test_spellings_of_one_word(one: str, other: str) -> None:

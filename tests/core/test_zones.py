@@ -137,6 +137,13 @@ def test_the_greatest_allowed_zones_are_accepted() -> None:
     assert len(check_zone(polygon(many_sided(POLYGON_VERTICES_MAX)))["coordinates"][0]) == POLYGON_VERTICES_MAX + 1
 
 
+@pytest.mark.parametrize(
+    "smallest", [box(89.9999999, 0, 90, 1), box(-90, 0, -89.9999999, 1), box(45, 179.9999999, 46, -180)]
+)
+def test_the_smallest_allowed_boxes_are_accepted_however_they_are_rounded(smallest: dict[str, Any]) -> None:
+    assert meet(smallest, smallest)
+
+
 def test_numbers_become_floats_without_negative_zero() -> None:
     zone = check_zone(circle(0, -0.0, 5))
     assert repr(zone) == "{'type': 'circle', 'lat': 0.0, 'lon': 0.0, 'radius_m': 5.0}"

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.zones import EARTH_RADIUS_M, bounds, check_zone, intersect_pairs, intersects, prepare
+from braid.zones import EARTH_RADIUS_M, ZoneError, bounds, check_zone, intersect_pairs, intersects, prepare
 
 exactly_repeatable = settings(derandomize=True, deadline=None, database=None, max_examples=300)
 
@@ -244,6 +244,36 @@ def test_pairs_mean_the_same_as_one_by_one(pairs: list[tuple[Zone, Zone]]) -> No
     left, right = [prepare(a) for a, _ in pairs], [prepare(b) for _, b in pairs]
     assert intersect_pairs(left, right).tolist() == expected
     assert intersect_pairs(right, left).tolist() == expected
+
+
+def opposite(place: Place) -> Zone:
+    return check_zone({"type": "point", "lat": -place[0], "lon": wrapped(place[1] + 180)})
+
+
+# Wide and large zones, and points where the caps around them end: opposite to their centres.
+
+
+@exactly_repeatable
+@given(st.floats(-90, 80), st.floats(1, 180), st.floats(1, 360))
+def test_what_lies_opposite_to_the_centre_of_a_wide_box(south: float, height: float, width: float) -> None:
+    west, east = (-180.0, 180.0) if width > 350 else (-width / 2, width / 2)
+    north = min(90.0, south + height)
+    box = check_zone({"type": "box", "south": south, "west": west, "north": north, "east": east})
+    place = opposite(((south + north) / 2, 0.0))
+    assert intersect_pairs([prepare(box)], [prepare(place)]).tolist() == [intersects(box, place)]
+
+
+@exactly_repeatable
+@given(st.integers(3, 40), st.floats(-60, 20), st.floats(-180, 179))
+def test_what_lies_opposite_to_the_centre_of_a_polygon_around_the_earth(corners: int, lat: float, first: float) -> None:
+    """All vertices on one parallel: its cap is the whole earth when it holds more than a hemisphere."""
+    ring = [[wrapped(first + 360 * corner / corners), lat] for corner in range(corners + 1)]
+    try:
+        polygon = check_zone({"type": "Polygon", "coordinates": [[*ring[:-1], ring[0]]]})
+    except ZoneError:
+        return  # its edges are too long, or it is a hemisphere
+    for place in (opposite((90.0, 0.0)), opposite((-90.0, 0.0)), opposite((lat, first)), opposite((0.0, first))):
+        assert intersect_pairs([prepare(polygon)], [prepare(place)]).tolist() == [intersects(polygon, place)]
 
 
 @exactly_repeatable

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from braid import messages
+from braid.matching.checking import Seen
 from braid.matching.meaning import read_publication
 from braid.messages import Kept, Send
 from braid.scaling import ReportStep
@@ -223,7 +224,7 @@ class SimulatedMatcher(TickingSlice):
             for batch in self.kept.values()
             if question.from_s <= batch.published_s < question.until_s
             for place, content in zip(batch.places, batch.contents, strict=True)
-            if judge.accepts(read_publication(content), None)
+            if judge.accepts(Seen(read_publication(content), None))
         ]
 
 

@@ -1,6 +1,7 @@
 """The attributes that subscriptions speak of. Others are skipped when a publication is read.
 
-A record also holds the value that the publication being searched for has, when it is a number.
+A record also holds the value that the publication being searched for has, when it is a number. READ says in which
+publication the attribute was read last, so that one that names it twice is noticed.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ from braid.matching.engine.kernel import kernel, small_kernel
 from braid.matching.engine.memory import ATTRIBUTE_SLOTS, ATTRIBUTES, COUNTS, integers
 
 RECORD = 16  # words
-HASH, CHECK, REFERENCES, USES, PREFIXES, SUFFIXES, PIECES, STAMP, LOW, HIGH = range(10)
+HASH, CHECK, REFERENCES, USES, PREFIXES, SUFFIXES, PIECES, READ, STAMP, LOW, HIGH = range(11)
 
 # Bits of USES: what about this attribute is asked for. They stay while the attribute is known.
 EQUALITY, RANGE, EXISTENCE, TYPE = 1, 2, 4, 8

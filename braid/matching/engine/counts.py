@@ -9,12 +9,15 @@ CANDIDATES = 13  # programs verified so far
 STAMP = 14  # of the publication being searched for
 HOT, HOT_FIRST, HOT_MAX = 32, 33, 16  # anchors under which too much was verified in vain
 SECRET = 16  # four words
-TOPIC_SHAPES, TOPIC_SHAPES_FIRST, TOPIC_SHAPES_MAX = 20, 256, 64  # see `topic_keys`
+TOPIC_SHAPES = 20  # how many there are, see `topic_keys`
 TILE_LEVELS, TILE_KEYS_FIRST = 21, 320  # a bit for each level of tiles in use, and how many tiles of it are
 IDS = 23  # the address of the array of ids, so that they can be fetched before Python needs them
 WORD_KEYS, WORD_KEYS_CHANGED = 22, 24  # words that subscriptions demand; how often one came or went
 KEY_SLOTS_CLEARED, KEYS_BESIDE = 25, 26  # how far the next table of keys is, see `keys`
+ATTRIBUTES_READ = 31  # how often the attributes of a publication were read
 FREE_FIRST = 64  # the first free block of each size, see `pool`
-COUNTS_WORDS = 512
+# Shapes of topics: where those of each number of levels end, first of nodes, then of nodes and what is below; then all.
+TOPIC_SELF_ENDS, TOPIC_UNDER_ENDS, TOPIC_SHAPES_FIRST, TOPIC_SHAPES_ROOM = 400, 440, 512, 3584
+COUNTS_WORDS = 4096
 
 SLOTS_FIRST = 255  # the mask of a new table of slots

@@ -28,6 +28,8 @@ _ONES = np.uint64(0x0101010101010101)
 _HIGHS = np.uint64(0x8080808080808080)
 _QUOTES = np.uint64(0x2222222222222222)
 _BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
+_TRUE = np.uint64(int.from_bytes(b"true", "little"))
+_FALSE = np.uint64(int.from_bytes(b"false", "little"))
 _EXACT = float(2**53)
 _POWERS = np.array([10.0**i for i in range(23)])
 
@@ -128,6 +130,33 @@ def skip_value(address: int, end: int) -> int:
 
 
 @kernel
+def skip_scalar(address: int, end: int) -> int:
+    """The address behind a string, a number or a boolean; negative for anything else."""
+    octet = octet_at(address)
+    if octet == QUOTE:
+        address = end_of_string(address + 1, end)
+        return address + 1 if address >= 0 else -1
+    if octet != MINUS and not ZERO <= octet <= NINE:
+        return end_of_boolean(address)
+    address += 1
+    while True:
+        octet = octet_at(address)
+        if not (ZERO <= octet <= NINE or octet in (POINT, MINUS, PLUS, 0x65, 0x45)):
+            return address
+        address += 1
+
+
+@small_kernel
+def end_of_boolean(address: int) -> int:
+    word = load_word(address)
+    if word << uint64(32) == _TRUE << uint64(32):
+        return address + 4
+    if word << uint64(24) == _FALSE << uint64(24):
+        return address + 5
+    return -1
+
+
+@kernel
 def read_number(address: int) -> tuple[int, float, float, int]:
     """The address behind a number, the floats next to it from below and from above, the integer where they differ."""
     start = address
@@ -139,7 +168,7 @@ def read_number(address: int) -> tuple[int, float, float, int]:
         digits = digits * uint64(10) + uint64(octet_at(address) - ZERO)
         address += 1
     count = address - first_digit
-    if count == 0 or count > 19:
+    if count == 0 or count > 19 or (count > 1 and octet_at(first_digit) == ZERO):
         return -1, 0.0, 0.0, 0
     octet = octet_at(address)
     if octet not in (POINT, 0x65, 0x45):
@@ -151,6 +180,8 @@ def read_number(address: int) -> tuple[int, float, float, int]:
         while ZERO <= octet_at(address) <= NINE:
             digits = digits * uint64(10) + uint64(octet_at(address) - ZERO)
             address += 1
+        if address == fraction:
+            return -1, 0.0, 0.0, 0
         exponent = fraction - address
         count += address - fraction
     if octet_at(address) | 0x20 == 0x65:
@@ -158,6 +189,8 @@ def read_number(address: int) -> tuple[int, float, float, int]:
         down = octet_at(address) == MINUS
         if down or octet_at(address) == PLUS:
             address += 1
+        if not ZERO <= octet_at(address) <= NINE:
+            return -1, 0.0, 0.0, 0
         power = 0
         while ZERO <= octet_at(address) <= NINE:
             power = min(power * 10 + (octet_at(address) - ZERO), 100_000)

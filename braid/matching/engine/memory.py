@@ -30,7 +30,7 @@ WORDS_MAX = 1 << 31
 
 # Bytes of address space; a page of it is used when something is written into it.
 _SIZES = {
-    COUNTS: 4 * _KIB,
+    COUNTS: 32 * _KIB,
     KEYS: 128 * KEYS_MAX,
     KEY_SLOTS: 16 * KEYS_MAX,
     WORDS: 8 * WORDS_MAX,

@@ -2,14 +2,19 @@
 
 A fact is the hash of a possible key: `searching` looks up which of them are keys. Nothing is looked up here but
 attributes, so that the memory a fact needs is fetched while the next one is read.
+
+What is not as a connection point writes it is UNUSUAL, and left to others to write so: members in another order, twice
+or unknown, attributes that come twice, values that are none. Two things are taken as they are: the value of `data`, and
+so what may stand behind it, and how an attribute is spelled that no subscription speaks of.
 """
 
 from typing import Any
 
+import numpy as np
 from numba import int64, uint64
 
 from braid.matching.engine import attributes as attribute
-from braid.matching.engine.counts import KEY_SLOTS_MASK, TILE_LEVELS, TOPIC_SHAPES, WORD_KEYS
+from braid.matching.engine.counts import ATTRIBUTES_READ, KEY_SLOTS_MASK, TILE_LEVELS, TOPIC_SHAPES, WORD_KEYS
 from braid.matching.engine.hashing import hash_octets, hash_word, key_hash, secret_of
 from braid.matching.engine.json_reading import (
     CLOSE_OBJECT,
@@ -20,13 +25,15 @@ from braid.matching.engine.json_reading import (
     OPEN_OBJECT,
     QUOTE,
     ZERO,
+    end_of_boolean,
     end_of_plain,
     end_of_string,
     read_number,
+    skip_scalar,
     skip_value,
     unescape,
 )
-from braid.matching.engine.kernel import entry, kernel, octet_at, prefetch, small_kernel
+from braid.matching.engine.kernel import entry, kernel, load_word, octet_at, prefetch, small_kernel
 from braid.matching.engine.keys import (
     BOOLEAN,
     EXISTS,
@@ -59,6 +66,13 @@ STATUS, FACTS_END, NUMBERS_END, TEXT, TEXT_END, ZONE, ZONE_END, TOPIC, TOPIC_END
 MATCHED_END, PENDING_END, LATITUDE, LONGITUDE = range(10, 14)
 
 GOOD, EXPIRED, UNUSUAL = 0, 1, 2  # UNUSUAL: not as a connection point writes it
+
+# The members in the order in which they stand.
+_ID, _TOPIC, _ATTRIBUTES, _TEXT, _ZONE, _OBJECT, _EXPIRES, _DATA = range(1, 9)
+_NAMES = tuple(
+    np.uint64(int.from_bytes(name[:8], "little"))
+    for name in (b"", b"id", b"topic", b"attributes", b"text", b"zone", b"object", b"expires", b"data")
+)
 
 NUMBER_WORDS = 3  # attribute, the float below, the float above
 EXPIRES_LENGTH = 24
@@ -96,32 +110,39 @@ def _read(
     if octet_at(at) != OPEN_OBJECT or end - at < 2:
         return facts, numbers, strings, UNUSUAL
     at += 1
+    if octet_at(at) == CLOSE_OBJECT:
+        return facts, numbers, strings, GOOD if at + 1 == end else UNUSUAL
+    last = 0
     while octet_at(at) == QUOTE:
         name = at + 1
         at = end_of_plain(name)
         if at >= end or octet_at(at) != QUOTE or octet_at(at + 1) != COLON:
             return facts, numbers, strings, UNUSUAL
-        length = at - name
-        first = octet_at(name)
+        member = _member(name, at - name)
         at += 2
-        if first == 0x64 and length == 4:  # data: it is opaque, and the last
-            return facts, numbers, strings, GOOD
-        if first == 0x61 and length == 10:  # attributes
+        if member <= last:
+            return facts, numbers, strings, UNUSUAL
+        last = member
+        if member == _DATA:  # it is opaque, and the last
+            return facts, numbers, strings, GOOD if octet_at(end - 1) == CLOSE_OBJECT else UNUSUAL
+        if member == _ATTRIBUTES:
             at, facts, numbers, strings = _read_attributes(t, at, end, facts, numbers, strings)
-        elif first == 0x74 and length == 5 and counts[TOPIC_SHAPES] != 0:  # topic
+        elif octet_at(at) != (OPEN_OBJECT if member == _ZONE else QUOTE):
+            return facts, numbers, strings, UNUSUAL
+        elif member == _TOPIC and counts[TOPIC_SHAPES] != 0:
             begin, finish, at, strings = _read_string(at, end, strings)
             if at >= 0:
                 events[event + TOPIC] = begin
                 events[event + TOPIC_END] = finish
                 facts = add_topic_facts(t, begin, finish, facts)
-        elif first == 0x74 and length == 4 and counts[WORD_KEYS] != 0:  # text
+        elif member == _TEXT and counts[WORD_KEYS] != 0:
             events[event + TEXT] = at
             at = skip_value(at, end)
             events[event + TEXT_END] = at
-        elif first == 0x7A and counts[TILE_LEVELS] != 0:  # zone
+        elif member == _ZONE and counts[TILE_LEVELS] != 0:
             at, facts = _read_zone(t, at, end, event, facts)
-        elif first == 0x65 and length == 7:  # expires
-            if octet_at(at) != QUOTE or octet_at(at + 1 + EXPIRES_LENGTH) != QUOTE:
+        elif member == _EXPIRES:
+            if octet_at(at + 1 + EXPIRES_LENGTH) != QUOTE:
                 return facts, numbers, strings, UNUSUAL
             if not _is_later(at + 1, now):
                 return facts, numbers, strings, EXPIRED
@@ -131,10 +152,24 @@ def _read(
         if at < 0 or at >= end:
             return facts, numbers, strings, UNUSUAL
         if octet_at(at) != COMMA:
-            break
+            return facts, numbers, strings, GOOD if octet_at(at) == CLOSE_OBJECT and at + 1 == end else UNUSUAL
         at += 1
-    status = GOOD if octet_at(at) == CLOSE_OBJECT and at + 1 == end else UNUSUAL
-    return facts, numbers, strings, status
+    return facts, numbers, strings, UNUSUAL
+
+
+@small_kernel
+def _member(name: int, length: int) -> int:
+    """Which one it is; 0 for a name that no connection point writes."""
+    word = load_word(name)
+    if length == 10 and word == _NAMES[_ATTRIBUTES] and octet_at(name + 8) == 0x65 and octet_at(name + 9) == 0x73:
+        return _ATTRIBUTES
+    if length == 0 or length > 7:
+        return 0
+    word &= (uint64(1) << uint64(8 * length)) - uint64(1)
+    for member in range(_ID, _DATA + 1):
+        if word == _NAMES[member]:
+            return member
+    return 0
 
 
 @small_kernel
@@ -171,6 +206,7 @@ def _read_attributes(t: Any, at: int, end: int, facts: int, numbers: int, string
     attributes, values = integers(t, ATTRIBUTES), floats(t, NUMBERS)
     places = integers(t, NUMBERS)
     secret = secret_of(t)
+    integers(t, COUNTS)[ATTRIBUTES_READ] += 1
     if octet_at(at) != OPEN_OBJECT:
         return -1, facts, numbers, strings
     at += 1
@@ -185,7 +221,9 @@ def _read_attributes(t: Any, at: int, end: int, facts: int, numbers: int, string
         known = attribute.find_attribute(t, first, second)
         octet = octet_at(at)
         if known == 0:
-            at = skip_value(at, end)
+            at = skip_scalar(at, end)
+        elif _came_before(t, known):
+            return -1, facts, numbers, strings
         elif octet == QUOTE:
             begin, finish, at, strings = _read_string(at, end, strings)
             if at >= 0:
@@ -206,13 +244,13 @@ def _read_attributes(t: Any, at: int, end: int, facts: int, numbers: int, string
                     first, second = hash_word(secret, whole)
                     facts = add_fact(t, first, second, INTEGER, known, facts)
             facts = _kind_facts(t, known, uses, IS_NUMBER, facts)
-        elif octet in (0x74, 0x66):  # true, false
+        elif end_of_boolean(at) >= 0:
             uses = attributes[known * attribute.RECORD + attribute.USES]
             if uses & attribute.EQUALITY:
                 first, second = hash_word(secret, int64(octet == 0x74))
                 facts = add_fact(t, first, second, BOOLEAN, known, facts)
             facts = _kind_facts(t, known, uses, IS_BOOLEAN, facts)
-            at += 4 if octet == 0x74 else 5
+            at = end_of_boolean(at)
         else:
             return -1, facts, numbers, strings
         if at < 0 or at >= end:
@@ -223,6 +261,16 @@ def _read_attributes(t: Any, at: int, end: int, facts: int, numbers: int, string
             return at, facts, numbers, strings
         if octet != COMMA:
             return -1, facts, numbers, strings
+
+
+@small_kernel
+def _came_before(t: Any, known: int) -> bool:
+    """Whether the attribute was read already in this publication."""
+    attributes, read = integers(t, ATTRIBUTES), integers(t, COUNTS)[ATTRIBUTES_READ]
+    place = known * attribute.RECORD + attribute.READ
+    again = attributes[place] == read
+    attributes[place] = read
+    return again
 
 
 @small_kernel

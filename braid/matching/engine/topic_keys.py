@@ -1,8 +1,8 @@
 """Keys of topics.
 
 A pattern of topics is a number of levels, some of which may be anything, and demands either just such a node or any
-node at or below it: its shape. The shapes in use are few, so a publication is asked for each of them: the hash of its
-first levels, leaving out those that may be anything.
+node at or below it: its shape. The shapes in use are few, so a publication is asked for each that fits the depth of its
+topic: the hash of its first levels, leaving out those that may be anything.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import int64, uint64
 
-from braid.matching.engine.counts import KEY_SLOTS_MASK, TOPIC_SHAPES, TOPIC_SHAPES_FIRST
+from braid.matching.engine.counts import KEY_SLOTS_MASK, TOPIC_SELF_ENDS, TOPIC_SHAPES_FIRST, TOPIC_UNDER_ENDS
 from braid.matching.engine.hashing import hash_octets, key_hash, mix, secret_of
 from braid.matching.engine.kernel import entry, kernel, octet_at, prefetch, small_kernel
 from braid.matching.engine.keys import TOPIC_SELF, TOPIC_UNDER
@@ -21,7 +21,8 @@ from braid.matching.engine.scratch import TOPIC_LEVELS
 LEVELS_MAX = 32  # of topics
 
 # A shape: mask of the levels that may be anything << 7 | number of levels << 1 | whether what lies below counts.
-_MASK_SHIFT = 7
+# They stand in the order of numbers of levels, first those of nodes themselves, then those with what lies below.
+MASK_SHIFT = 7
 
 
 @small_kernel
@@ -52,13 +53,13 @@ def add_topic_facts(t: Any, begin: int, finish: int, facts: int) -> int:
             levels[2 * depth + 1] = int64(second)
             depth += 1
             start = at + 1
-    for i in range(counts[TOPIC_SHAPES]):
+    for i in range(counts[TOPIC_SELF_ENDS + depth - 1], counts[TOPIC_SELF_ENDS + depth]):
+        first, second = shape_hash(levels, depth, counts[TOPIC_SHAPES_FIRST + i] >> MASK_SHIFT)
+        facts = add_fact(t, first, second, TOPIC_SELF, facts)
+    for i in range(counts[TOPIC_SELF_ENDS + LEVELS_MAX], counts[TOPIC_UNDER_ENDS + depth]):
         shape = counts[TOPIC_SHAPES_FIRST + i]
-        wanted = (shape >> 1) & 63
-        below = shape & 1
-        if wanted == depth or (below and wanted < depth):
-            first, second = shape_hash(levels, wanted, shape >> _MASK_SHIFT)
-            facts = add_fact(t, first, second, TOPIC_UNDER if below else TOPIC_SELF, facts)
+        first, second = shape_hash(levels, (shape >> 1) & 63, shape >> MASK_SHIFT)
+        facts = add_fact(t, first, second, TOPIC_UNDER, facts)
     return facts
 
 
