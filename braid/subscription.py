@@ -64,6 +64,7 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True):
     zone: dict[str, Any] | None = None  # canonical zone, see `braid.zones`
     anchor: str = ""  # which part it is placed and routed by, see `braid.anchors`; empty: still to be chosen
     distinct: bool = False  # what its subscriber was given already is not given again
+    given_from_s: float = math.inf  # what it matches and was published from here on was given; its matcher writes it
 
     def public(self) -> dict[str, Any]:
         """As clients see it."""

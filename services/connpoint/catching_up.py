@@ -1,43 +1,47 @@
 """Subscriptions that are being given their past: what comes live meanwhile waits behind it, and nothing comes twice.
 
-    begin ──notifications of it are held──▶ finish ──▶ past and what was held, in order, each once
+    begin ──notifications of it are held──▶ give ──▶ past and what was held, in order, each once, a part at a time
 
-A publication of the past whose batch is not confirmed may still come live. It is remembered until it does, or until the
-watermark of its origin has passed it. Bounded: a subscription for which more is held than an outbox takes fails, and
-the caller is told; what is remembered is forgotten after some minutes, or the oldest first beyond a number, and might
-come twice where a connection point was away for very long.
+What comes live while it is given is held too, and is the last to be given. A `distinct` one is not given what its
+subscriber gets meanwhile through another one: neither of its past, nor of what was held. A publication of the past
+whose batch is not confirmed may still come live: it is remembered (`remembered.py`).
+
+Bounded: a subscription for which more is held than an outbox takes fails, and the caller is told. What a subscriber
+gets meanwhile is noted up to the same number; what is not noted might come twice.
 """
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from braid.messages import Kept, UnderWay
-
-REMEMBERED_MAX = 200_000  # publications
-REMEMBERED_S_MAX = 600.0  # a connection point that was away for longer may have sent them before
-ORDER_S = 60.0  # what was published before that has arrived, or is sent again
-
-Key = tuple[str, int, int]  # origin, sequence, place in the batch
+from braid.messages import Kept
+from services.connpoint.past_order import Key, in_order, in_parts, key_of
+from services.connpoint.remembered import Remembered
 
 
-class _Live(msgspec.Struct, gc=False):
-    key: Key
-    content: bytes
+class Part(msgspec.Struct, frozen=True):
+    """Some of what is given; one without contents is a pause, so that others have their turn."""
+
+    contents: list[bytes]
+    of_past: int  # how many of them are of the past
 
 
 class _Held(msgspec.Struct):
-    live: list[_Live] = msgspec.field(default_factory=list)
+    subscriber: str
+    is_distinct: bool
+    live: dict[Key, bytes] = {}  # in the order in which they came
     size: int = 0
     is_too_much: bool = False
+    past: dict[Key, Kept] = {}  # when it is known
+    came: set[Key] = set()  # what of that came live too
+    may_come: set[Key] = set()  # was given with the past, and is not confirmed
 
 
-class _Given(msgspec.Struct):
-    """What may still come live."""
+class _Got(msgspec.Struct):
+    """What a subscriber got since one of its distinct subscriptions is held."""
 
-    keys: set[Key]
-    since_s: float
+    held: int = 0  # so many of them are
+    keys: set[Key] = set()
 
 
 class TooMuchHeldError(Exception):
@@ -49,13 +53,12 @@ class CatchingUp:
         self._held_max = held_max
         self._held_bytes_max = held_bytes_max
         self._held: dict[str, _Held] = {}  # by subscription
-        self._given: dict[str, _Given] = {}  # by subscription
-        self._remembered = 0
-        self._watermarks: dict[str, int] = {}  # by origin, as it was at the last look
+        self._got: dict[str, _Got] = {}  # by subscriber
+        self._remembered = Remembered()
 
     @property
     def is_idle(self) -> bool:
-        return not self._held and not self._given
+        return not self._held and not len(self._remembered)
 
     @property
     def held(self) -> int:
@@ -63,131 +66,106 @@ class CatchingUp:
 
     @property
     def remembered(self) -> int:
-        return self._remembered
+        return len(self._remembered)
 
-    def begin(self, id: str) -> None:
-        self._held[id] = _Held()
+    def begin(self, id: str, subscriber: str, *, is_distinct: bool = False) -> None:
+        self._held[id] = _Held(subscriber, is_distinct)
+        if is_distinct:
+            self._got.setdefault(subscriber, _Got()).held += 1
 
-    def takes(self, id: str, origin: str, sequence: int, place: int, content: bytes) -> bool:
-        """Whether this notification of that subscription is not to be delivered now."""
-        held = self._held.get(id)
-        if held is not None:
-            self._hold(held, _Live((origin, sequence, place), content))
-            return True
-        given = self._given.get(id)
-        if given is None or (origin, sequence, place) not in given.keys:
-            return False
-        self._forget(id, given, [(origin, sequence, place)])
-        return True
+    def left(
+        self, key: Key, ids: list[str], content: bytes, subscribers: Mapping[str, str], distinct: Collection[str]
+    ) -> list[str]:
+        """The subscriptions through which this one is to be delivered now, of those that it matches."""
+        held = [id for id in ids if id in self._held]
+        given = [id for id in ids if self._remembered.take(id, key)]
+        now = [id for id in ids if id not in held and id not in given] if held or given else ids
+        if given:
+            got = {subscribers.get(id) for id in given}
+            now = [id for id in now if id not in distinct or subscribers.get(id) not in got]
+        if self._got:
+            for id in (*now, *given):
+                self._note_got(subscribers.get(id, ""), [key])
+        for id in held:
+            self._hold(self._held[id], key, content)
+        return now
 
-    def _hold(self, held: _Held, one: _Live) -> None:
-        held.size += len(one.content)
+    def _hold(self, held: _Held, key: Key, content: bytes) -> None:
+        if self._has_got(held, key):
+            return
+        held.size += len(content)
         held.is_too_much |= len(held.live) >= self._held_max or held.size > self._held_bytes_max
         if held.is_too_much:
-            held.live = []
+            held.live = {}
         else:
-            held.live.append(one)
+            held.live[key] = content
 
-    def finish(self, id: str, past: Iterable[Kept], now_s: float) -> list[bytes]:
-        """The contents of what is given to it now, oldest first; nothing when it has gone meanwhile.
+    def _has_got(self, held: _Held, key: Key) -> bool:
+        return held.is_distinct and key in self._got[held.subscriber].keys
 
-        Raises `TooMuchHeldError`.
+    def _note_got(self, subscriber: str, keys: Iterable[Key]) -> None:
+        got = self._got.get(subscriber)
+        if got is not None and len(got.keys) < self._held_max:
+            got.keys.update(keys)
+
+    def give(self, id: str, past: Iterable[Kept], now_s: float) -> Iterator[Part]:
+        """What is given to it now, oldest first; nothing more when it has gone meanwhile.
+
+        It goes on being held until all parts are taken. Raises `TooMuchHeldError`.
         """
-        held = self._held.pop(id, None)
+        held = self._held.get(id)
         if held is None:
-            return []
+            return
+        for part in self._merge(id, held, past, now_s):
+            given = [one for one in part if not self._has_got(held, one[0])] if held.is_distinct else part
+            self._note_got(held.subscriber, [key for key, _ in given])
+            of_past = [held.past[key] for key, _ in given if key in held.past]
+            held.may_come.update([key_of(kept) for kept in of_past if not kept.is_confirmed])
+            yield Part([content for _, content in given], len(of_past))
+            if self._held.get(id) is not held:
+                return
+        self._end(id)
+        self._remembered.add(id, held.may_come - held.came, now_s)
+
+    def _merge(self, id: str, held: _Held, past: Iterable[Kept], now_s: float) -> Iterator[list[tuple[Key, bytes]]]:
+        """Behind the last part nothing is held."""
+        expired: set[Key] = set()
+        for kept in past:
+            if kept.expires_s > now_s:
+                held.past[key_of(kept)] = kept
+            else:
+                expired.add(key_of(kept))
+        yield []
+        for key in expired & held.live.keys():
+            del held.live[key]
+        yield from in_order(held.past, self._take_held(id, held))
+        while held.live or held.is_too_much:
+            yield from in_parts(list(self._take_held(id, held).items()))
+
+    def _take_held(self, id: str, held: _Held) -> dict[Key, bytes]:
+        """Those that are not in the past too."""
         if held.is_too_much:
+            self._end(id)
             raise TooMuchHeldError
-        found = {_key(kept): kept for kept in past}
-        unconfirmed = {key for key, kept in found.items() if not kept.is_confirmed}
-        unconfirmed.difference_update(one.key for one in held.live)
-        if unconfirmed:
-            self._given[id] = _Given(unconfirmed, now_s)
-            for origin in {key[0] for key in unconfirmed}:
-                self._watermarks.pop(origin, None)  # so that what is confirmed by now is seen at the next look
-            self._remembered += len(unconfirmed)
-            while self._remembered > REMEMBERED_MAX:
-                self.forget(next(iter(self._given)))
-        return in_order(found, {one.key: one.content for one in held.live if one.key not in found})
+        live, held.live, held.size = held.live, {}, 0
+        both = live.keys() & held.past.keys()
+        held.came |= both
+        for key in both:
+            del live[key]
+        return live
+
+    def _end(self, id: str) -> None:
+        held = self._held.pop(id, None)
+        if held is not None and held.is_distinct:
+            got = self._got[held.subscriber]
+            got.held -= 1
+            if not got.held:
+                del self._got[held.subscriber]
 
     def forget(self, id: str) -> None:
         """The subscription is gone, or its past could not be given."""
-        self._held.pop(id, None)
-        given = self._given.pop(id, None)
-        if given is not None:
-            self._remembered -= len(given.keys)
+        self._end(id)
+        self._remembered.forget(id)
 
-    def on_second(self, watermark_of: Callable[[str], int], now_s: float) -> None:
-        """What is confirmed does not come again. Only origins that have confirmed something are looked at."""
-        origins = {key[0] for given in self._given.values() for key in given.keys}
-        watermarks = {origin: watermark_of(origin) for origin in origins}
-        moved = {origin for origin, mark in watermarks.items() if mark > self._watermarks.get(origin, 0)}
-        self._watermarks = watermarks
-        for id, given in list(self._given.items()):
-            if now_s - given.since_s > REMEMBERED_S_MAX:
-                self.forget(id)
-            elif moved:
-                gone = [key for key in given.keys if key[0] in moved and key[1] <= watermarks[key[0]]]
-                self._forget(id, given, gone)
-
-    def _forget(self, id: str, given: _Given, keys: list[Key]) -> None:
-        given.keys.difference_update(keys)
-        self._remembered -= len(keys)
-        if not given.keys:
-            del self._given[id]
-
-
-def is_in_order(past: Iterable[Kept], under_way: Sequence[dict[str, UnderWay]], now_s: float) -> bool:
-    """Whether nothing of a publisher is still to come that was published before something of its past.
-
-    Of each batch that is not confirmed, the ones before it must be kept by somebody, or confirmed. `under_way` is what
-    the matchers say of that. Matchers that were started again know nothing of old ones, so only new ones are looked at.
-    """
-    watermarks: dict[str, int] = {}
-    previous: dict[tuple[str, int], int] = {}
-    for of_matcher in under_way:
-        for origin, known in of_matcher.items():
-            watermarks[origin] = max(known.watermark, watermarks.get(origin, 0))
-            previous.update({(origin, sequence): before for sequence, before in known.previous.items()})
-    for kept in past:
-        is_settled = kept.is_confirmed or kept.published_s < now_s - ORDER_S
-        before = 0 if is_settled else kept.previous
-        while before > watermarks.get(kept.origin, 0):
-            if (kept.origin, before) not in previous:
-                return False
-            before = previous[kept.origin, before]
-    return True
-
-
-def in_order(past: dict[Key, Kept], live: dict[Key, bytes]) -> list[bytes]:
-    """The contents of both, the past by its time, and what came live behind it.
-
-    Those of one origin stay in the order of their sequences, whatever its clock did. Matchers are not asked in the same
-    moment, so something of the past may be newer than something that came live: that one goes before it.
-    """
-    placed: list[tuple[float, int, Key, bytes]] = []
-    later: dict[str, float] = {}  # by origin, when the next one of its past is placed
-    arrived = {key: number for number, key in enumerate(live)}
-    moments = _moments(past)
-    for key in sorted([*past, *live], reverse=True):
-        if key in past:
-            moment_s = later[key[0]] = moments[key]
-            placed.append((moment_s, 0, key, past[key].content))
-        else:
-            moment_s = later.get(key[0], math.inf)
-            number = arrived[key] if moment_s == math.inf else 0
-            placed.append((moment_s, number, key, live[key]))
-    return [content for *_, content in sorted(placed)]
-
-
-def _moments(past: dict[Key, Kept]) -> dict[Key, float]:
-    """When each was published; where the clock of an origin went back, when the ones before it were."""
-    latest: dict[str, float] = {}
-    moments: dict[Key, float] = {}
-    for key in sorted(past):
-        moments[key] = latest[key[0]] = max(latest.get(key[0], 0.0), past[key].published_s)
-    return moments
-
-
-def _key(kept: Kept) -> Key:
-    return kept.origin, kept.sequence, kept.place
+    def on_tick(self, watermark_of: Callable[[str], int], now_s: float) -> None:
+        self._remembered.on_tick(watermark_of, now_s)

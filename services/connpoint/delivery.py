@@ -9,10 +9,10 @@ Invariants:
   given its past wait behind it (`catching_up.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from braid.messages import Kept, Match, Notifications, Received, Send
-from services.connpoint.catching_up import CatchingUp
+from services.connpoint.catching_up import CatchingUp, Part
 
 _ORIGINS_MAX = 4096
 _PRUNE_EVERY = 4096
@@ -58,6 +58,7 @@ class DeliveryCore:
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._latest: dict[str, Latest] = {}
         self.subscribers: dict[str, str] = {}  # subscription id -> subscriber, of all subscriptions homed here
+        self.distinct: set[str] = set()  # those of them that are
         self.catching_up = CatchingUp(held_max, held_bytes_max)
         self.repeated = 0
         self.unclaimed = 0
@@ -90,20 +91,24 @@ class DeliveryCore:
 
     def _without_past(self, notification: Notifications) -> list[Match]:
         """Without the subscriptions that are being given their past, and those that were given this one with it."""
-        takes, origin, sequence = self.catching_up.takes, notification.origin, notification.sequence
+        origin, sequence = notification.origin, notification.sequence
         matches: list[Match] = []
         for place, ids, content in notification.matches:
-            left = [id for id in ids if not takes(id, origin, sequence, place, content)]
+            left = self.catching_up.left((origin, sequence, place), ids, content, self.subscribers, self.distinct)
             if left:
                 matches.append((place, left, content))
         return matches
 
-    def give_past(self, id: str, past: list[Kept], now_s: float) -> list[bytes]:
-        """Payloads for its subscriber: its past, then what came meanwhile. Raises `TooMuchHeldError`."""
-        return [_payload([id], content) for content in self.catching_up.finish(id, past, now_s)]
+    def give_past(self, id: str, past: list[Kept], now_s: float) -> Iterator[Part]:
+        """Payloads for its subscriber: its past, then what came meanwhile. Raises `TooMuchHeldError`.
 
-    def on_second(self, now_s: float) -> None:
-        self.catching_up.on_second(self._watermark_of, now_s)
+        Ordering duty: each part is in the outbox before the next one is asked for.
+        """
+        for part in self.catching_up.give(id, past, now_s):
+            yield Part([_payload([id], content) for content in part.contents], part.of_past)
+
+    def on_tick(self, now_s: float) -> None:
+        self.catching_up.on_tick(self._watermark_of, now_s)
 
     def _watermark_of(self, origin: str) -> int:
         latest = self._latest.get(origin)

@@ -4,19 +4,31 @@ import asyncio
 import math
 import time
 
+import msgspec
+
 from braid.config import Settings
 from braid.messages import FindPublications, Kept, PublicationsFound, UnderWay
 from braid.selector import hash64
 from braid.subscription import Subscription, SubscriptionRecord, check_question
-from services.connpoint.catching_up import Key, is_in_order
 from services.connpoint.door import KeptPublication
+from services.connpoint.past_order import Key, is_in_order, key_of
 from services.connpoint.questions import Questions
 
 _LIMIT = 1_000  # of one answer of one matcher
 _ORDER_S_MAX = 3.0  # then something before it had to be sent again, and may come late
 _ORDER_PAUSE_S = 0.05
 _FIND_S_MAX = 20.0  # then what was found so far is all that is given
-WITHOUT_MAX = 1_000
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The newest that match and have not expired, the newest first."""
+
+    newest: list[Kept]
+    reached_s: float  # everything published later than that is among them
+
+    @property
+    def is_complete(self) -> bool:
+        return self.reached_s == -math.inf
 
 
 class PastFinder:
@@ -28,21 +40,21 @@ class PastFinder:
     async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
         """The newest first."""
         record, from_s, until_s = check_question(wanted, self._settings.limits, time.time())
-        found, _, _ = await self._find(record, from_s, until_s, limit, [])
-        return [KeptPublication(kept.published_s, kept.content) for kept in found]
+        found, _ = await self._find(record, from_s, until_s, limit, [])
+        return [KeptPublication(kept.published_s, kept.content) for kept in found.newest]
 
     async def find_past(
         self, record: SubscriptionRecord, from_s: float, limit: int, without: list[SubscriptionRecord]
-    ) -> tuple[list[Kept], bool]:
-        """The newest of the past that it matches, and whether these are all.
+    ) -> Found:
+        """The newest of the past that it matches.
 
         What is kept already may have overtaken what its publisher published before: then that is waited for.
         """
         begun_s = time.monotonic()
         while True:
-            found, is_complete, under_way = await self._find(record, from_s, math.inf, limit, without)
-            if is_in_order(found, under_way, time.time()) or time.monotonic() - begun_s > _ORDER_S_MAX:
-                return found, is_complete
+            found, under_way = await self._find(record, from_s, math.inf, limit, without)
+            if is_in_order(found.newest, under_way, time.time()) or time.monotonic() - begun_s > _ORDER_S_MAX:
+                return found
             await asyncio.sleep(_ORDER_PAUSE_S)
 
     async def _find(
@@ -52,8 +64,8 @@ class PastFinder:
         until_s: float,
         limit: int,
         without: list[SubscriptionRecord],
-    ) -> tuple[list[Kept], bool, list[dict[str, UnderWay]]]:
-        """The newest that match, newest first, whether these are all, and what is under way.
+    ) -> tuple[Found, list[dict[str, UnderWay]]]:
+        """And what is under way.
 
         A publication may be kept by two matchers for a while after a scaling; it counts once.
         """
@@ -66,15 +78,16 @@ class PastFinder:
             # Up to where everybody has looked; what is older is asked for again.
             reached_s = max((a.reached_s for a in answers if a.reached_s is not None), default=-math.inf)
             for answer in answers:
-                for kept in answer.found:
-                    if kept.published_s > reached_s:
-                        found[kept.origin, kept.sequence, kept.place] = kept
-            is_all = reached_s == -math.inf
-            if is_all or len(found) > limit or time.monotonic() - begun_s > _FIND_S_MAX:
+                found |= {key_of(kept): kept for kept in answer.found if kept.published_s > reached_s}
+            now_s = time.time()  # something may have expired while it waited here for the others
+            found = {key: kept for key, kept in found.items() if kept.expires_s > now_s}
+            if reached_s == -math.inf or len(found) > limit or time.monotonic() - begun_s > _FIND_S_MAX:
                 break
             until_s = math.nextafter(reached_s, math.inf)
         newest = sorted(found.values(), key=lambda kept: (kept.published_s, kept.sequence, kept.place), reverse=True)
-        return newest[:limit], is_all and len(newest) <= limit, under_way
+        if len(newest) > limit:
+            return Found(newest[:limit], newest[limit].published_s), under_way
+        return Found(newest, reached_s), under_way
 
     async def _ask(
         self,

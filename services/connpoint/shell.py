@@ -58,7 +58,6 @@ class ConnPoint(Slice):
         self._restoring: asyncio.Task[None] | None = None
         self._exitpoints_linked: set[str] = set()
         self._path_incarnations: dict[str, int] = {}
-        self._second_at_s = 0.0
 
     # Life
 
@@ -167,9 +166,7 @@ class ConnPoint(Slice):
         self._publishing.on_tick(now_s)
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
-        if now_s >= self._second_at_s:
-            self._second_at_s = now_s + 1.0
-            self._delivery.on_second(now_s)
+        self._delivery.on_tick(now_s)
         metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
         metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
 

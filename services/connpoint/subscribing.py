@@ -4,6 +4,7 @@ It asks the matchers, which alone keep them, and routes deliveries.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 
@@ -14,7 +15,6 @@ from braid import anchors, metrics, problems
 from braid.config import Settings
 from braid.messages import (
     FindSubscriptions,
-    Kept,
     Subscribe,
     SubscriptionGone,
     SubscriptionRemoved,
@@ -24,10 +24,11 @@ from braid.messages import (
 )
 from braid.selector import hash64
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord, apply_patch, check_subscription
-from services.connpoint.catching_up import TooMuchHeldError
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.door import Past
-from services.connpoint.past import WITHOUT_MAX, PastFinder
+from services.connpoint.earlier import begins_in_the_past
+from services.connpoint.giving import PastGiver
+from services.connpoint.past import PastFinder
 from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
 
@@ -53,7 +54,9 @@ class Subscribing:
         self._delivery = delivery
         self._streams = streams
         self._questions = questions
-        self._past = past
+        self._giver = PastGiver(
+            name, settings, delivery, streams, questions=questions, past=past, find_all=self._find_all_of
+        )
         self._by_subscriber: dict[str, set[str]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._ending_slots = asyncio.Semaphore(_GONE_AT_ONCE)
@@ -77,59 +80,20 @@ class Subscribing:
                 temporary=temporary,
             )
         )
-        wants_past = record.from_s is not None and record.from_s < record.created_s
+        wants_past = begins_in_the_past(record)
         past: Past | None = None
+        if wants_past:
+            self._giver.begin(record)
         try:
-            if wants_past:
-                self._delivery.catching_up.begin(record.id)
             await self._store(record)
             if wants_past:
-                past = await self._give_past(record)
+                past = await self._giver.give(record)
         except BaseException:
             # The caller was told that it failed, so it must not exist; a matcher may have stored it nevertheless.
             self._unroute(record.id)
-            self._end_later([record.id])
+            self._end_later([record.id], void=None if wants_past else record)
             raise
         return record, past
-
-    async def _give_past(self, record: SubscriptionRecord) -> Past:
-        """It is stored, so whatever is not kept yet comes live, behind its past."""
-        assert record.from_s is not None
-        if not self._settings.storage.keep_publications:
-            raise problems.invalid("$.from", "publications are not kept here (storage.keep_publications)")
-        earlier = await self._find_earlier(record) if record.distinct else []
-        limit = self._settings.delivery.past_notifications_max
-        found, is_complete = await self._past.find_past(record, record.from_s, limit, earlier)
-        try:
-            fitting = self._fitting(found)
-            payloads = self._delivery.give_past(record.id, fitting, time.time())
-        except TooMuchHeldError:
-            raise problems.overloaded(
-                "too much is published meanwhile to catch up with; ask for less of the past"
-            ) from None
-        self._streams.deliver({record.subscriber: payloads}, asyncio.get_running_loop().time())
-        return Past(len(fitting), is_complete and len(fitting) == len(found))
-
-    def _fitting(self, newest: list[Kept]) -> list[Kept]:
-        """As many as leave half of an outbox to what comes next."""
-        left = self._settings.delivery.outbox_bytes_max // 2
-        for place, kept in enumerate(newest):
-            left -= len(kept.content)
-            if left < 0:
-                return newest[:place]
-        return newest
-
-    async def _find_earlier(self, record: SubscriptionRecord) -> list[SubscriptionRecord]:
-        """The other subscriptions of the same subscriber: those that are there, and distinct ones that have ended."""
-        subscriber = record.subscriber
-        answers: list[SubscriptionsFound] = await self._questions.ask(
-            hash64(subscriber),
-            lambda epoch, ref: FindSubscriptions(epoch, ref, self._name, subscriber=subscriber, ended=True),
-        )
-        earlier = [other for answer in answers for other in answer.records]
-        async for page in self.find_all(subscriber=subscriber):
-            earlier += [other for other in page if other.id != record.id]
-        return sorted(earlier, key=lambda other: -other.created_s)[:WITHOUT_MAX]
 
     async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
         patched = apply_patch(await self.find(id), patch, self._settings.limits, time.time())
@@ -174,7 +138,7 @@ class Subscribing:
         restored = 0
         async for page in self.find_all(home=self._name):
             for record in page:
-                self._route(record.id, record.subscriber)
+                self._route(record)
                 self._streams.expect(record.subscriber, record.temporary, loop.time(), dormant=not record.temporary)
             restored += len(page)
         return restored
@@ -196,11 +160,15 @@ class Subscribing:
             self._unroute(id)
         self._end_later(ids)
 
-    def _end_later(self, ids: list[str]) -> None:
+    def _end_later(self, ids: list[str], void: SubscriptionRecord | None = None) -> None:
+        """`void` is one through which nothing was given: it must not be remembered as one through which it was."""
+
         async def end() -> None:
             for id in ids:
                 async with self._ending_slots:
                     try:
+                        if void is not None and void.distinct:
+                            await self._questions.ask(hash64(id), self._void(void))
                         await self._questions.ask(hash64(id), self._unsubscribe(id))
                     except problems.Problem as problem:
                         log.warning("a subscription could not be ended", subscription=id, reason=problem.detail)
@@ -233,24 +201,33 @@ class Subscribing:
 
     async def _store(self, record: SubscriptionRecord) -> None:
         # Routed before it is stored: the first notification may be here before the acknowledgement.
-        self._route(record.id, record.subscriber)
+        self._route(record)
         self._streams.expect(record.subscriber, record.temporary, asyncio.get_running_loop().time())
         await self._questions.ask(hash64(record.id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
 
     def _unsubscribe(self, id: str) -> Callable[[int, int], Unsubscribe]:
         return lambda epoch, ref: Unsubscribe(epoch, ref, self._name, id)
 
+    def _void(self, record: SubscriptionRecord) -> Callable[[int, int], Subscribe]:
+        return lambda epoch, ref: Subscribe(epoch, ref, self._name, record, given_from_s=math.inf)
+
+    def _find_all_of(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
+        return self.find_all(subscriber=subscriber)
+
     def _find(self, subscriber: str, home: str, after: str) -> Callable[[int, int], FindSubscriptions]:
         return lambda epoch, ref: FindSubscriptions(
             epoch, ref, self._name, subscriber=subscriber, home=home, after=after, limit=_PAGE
         )
 
-    def _route(self, id: str, subscriber: str) -> None:
-        self._delivery.subscribers[id] = subscriber
-        self._by_subscriber.setdefault(subscriber, set()).add(id)
+    def _route(self, record: SubscriptionRecord) -> None:
+        self._delivery.subscribers[record.id] = record.subscriber
+        if record.distinct:
+            self._delivery.distinct.add(record.id)
+        self._by_subscriber.setdefault(record.subscriber, set()).add(record.id)
 
     def _unroute(self, id: str) -> bool:
         subscriber = self._delivery.subscribers.pop(id, None)
+        self._delivery.distinct.discard(id)
         self._delivery.catching_up.forget(id)
         if subscriber is None:
             return False

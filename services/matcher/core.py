@@ -6,6 +6,7 @@ whatever is published after the acknowledgement finds it. During a scaling two e
 subscriptions that count in it (`shares.py`); what the matcher does for the scaling itself is in `scaling.py`.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
 from itertools import groupby
@@ -37,6 +38,7 @@ from braid.messages import (
 from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
+from services.matcher.beginnings import LateBeginnings, dated, noted
 from services.matcher.calls import LatestCalls
 from services.matcher.effects import (
     Answer,
@@ -85,6 +87,7 @@ class MatcherCore:
         self._keeping = Keeping(name, is_on=keeps_publications)
         self._past = Past()
         self.ended = Ended(remember_s)
+        self._late = LateBeginnings()
         self._questions: list[tuple[str, FindPublications]] = []  # until every access point has passed the cut
         self.index = self._holdings.index
         self.calls = LatestCalls()
@@ -240,8 +243,14 @@ class MatcherCore:
         answer = SubscriptionStored(message.epoch, message.ref, message.connpoint, record.id)
         if not self.calls.take(record.id, message.connpoint, message.ref):
             return [Send(accesspoint, [answer])]
-        hidden = self._hidden(message.epoch)
-        before = self._holdings.get(record.id, hidden)
+        before = self._holdings.get(record.id, self._hidden(message.epoch))
+        if message.given_from_s is None:
+            record = dated(record, before, self._clock_ns() / 1e9)
+            begins = record.given_from_s < math.inf and (before is None or before.given_from_s != record.given_from_s)
+        elif before is None:
+            return [Send(accesspoint, [answer])]  # it has ended meanwhile
+        else:
+            record, begins = noted(before, message.given_from_s), False
         is_new = record.id not in self.index
         try:
             self._holdings.put(record)
@@ -250,6 +259,8 @@ class MatcherCore:
             self.refused += 1  # not answered, so the connection point asks again and in the end says 503
             return []
         anchor = text_of(record) if self._holdings.announcing.is_on else ""
+        if begins and self._may_be_late(message.epoch, anchor):
+            self._late.expect((message.connpoint, message.ref), record)
         effects: Effects = [
             Store(record, Answer(accesspoint, answer, anchor), is_new),
             *self._holdings.announcing.changes(),
@@ -269,7 +280,7 @@ class MatcherCore:
         answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, removed is not None)
         effects: Effects = [Erase([message.id], Answer(accesspoint, answer)), *self.scaling.on_changed(message.id)]
         if removed is not None:
-            self.ended.note(removed, self._clock_ns() / 1e9)
+            self.ended.note(self._late.applied(removed), self._clock_ns() / 1e9)
             self._holdings.shares.discard(message.id)
             effects += self._holdings.announcing.changes()
             if removed.home != message.connpoint:
@@ -289,7 +300,16 @@ class MatcherCore:
             waiting = self._unannounced.setdefault(answer.anchor, {})
             waiting[answer.message.connpoint, answer.message.ref] = answer
             return []
-        return [Send(answer.accesspoint, [answer.message])]
+        return self._acknowledge([answer])
+
+    def _acknowledge(self, answers: list[Answer]) -> list[Send]:
+        now_s = self._clock_ns() / 1e9
+        for answer in answers:
+            self._late.on_acknowledged((answer.message.connpoint, answer.message.ref), answer.message.id, now_s)
+        return [Send(answer.accesspoint, [answer.message]) for answer in answers]
+
+    def _may_be_late(self, epoch: int, anchor: str) -> bool:
+        return self.scaling.is_new(epoch) or (anchor != "" and not self._holdings.announcing.is_known(anchor))
 
     def on_accesspoint_up(self, accesspoint: str) -> Effects:
         """The list that begins names only what is kept: of what was removed meanwhile nobody will say it is known."""
@@ -302,8 +322,7 @@ class MatcherCore:
 
     def _answer_announced(self, anchors: Iterable[str]) -> Effects:
         known = [a for a in anchors if a in self._unannounced and self._holdings.announcing.is_known(a)]
-        answers = [answer for anchor in known for answer in self._unannounced.pop(anchor).values()]
-        return [Send(answer.accesspoint, [answer.message]) for answer in answers]
+        return self._acknowledge([answer for anchor in known for answer in self._unannounced.pop(anchor).values()])
 
     def on_find_subscriptions(self, accesspoint: str, message: FindSubscriptions) -> Effects:
         if not self._is_current(message.epoch):
@@ -312,6 +331,7 @@ class MatcherCore:
             records, cursor = self.ended.of(message.subscriber)[-message.limit :], ""
         else:
             records, cursor = self._holdings.page(message, self._hidden(message.epoch))
+            records = [self._late.applied(record) for record in records]
         answer = SubscriptionsFound(
             message.epoch, message.ref, message.connpoint, self._name, records, cursor, message.asked
         )
@@ -355,7 +375,7 @@ class MatcherCore:
         effects: Effects = []
         for record, counted in self._holdings.passed(now_s, _ENDS_AT_ONCE, self._hidden(epoch)):
             effects.append(Erase([record.id], None))
-            self.ended.note(record, now_s)
+            self.ended.note(self._late.applied(record), now_s)
             if counted:  # else its home is told by the matcher where it counts, which may know another end
                 effects.append(Send(accesspoint, [_gone(record, epoch)]))
         return effects + self._holdings.announcing.changes()

@@ -41,9 +41,9 @@ class Judge:
         return self._checked.accepts(seen)
 
     def was_given(self, published_s: float) -> bool:
-        """Whether its time held that moment: from its beginning, which may lie before it was made, to its end."""
+        """Whether its time held that moment: from where what it was given begins, and not before its `from`."""
         record = self.record
-        from_s = record.created_s if record.from_s is None else record.from_s
+        from_s = max(record.given_from_s, -math.inf if record.from_s is None else record.from_s)
         return from_s <= published_s < (math.inf if record.until_s is None else record.until_s)
 
 

@@ -14,8 +14,9 @@ NOW = 1000.0
 
 
 def record(id: str, filter: str = "", **changes: Any) -> SubscriptionRecord:
-    given: dict[str, Any] = {"subscriber": "anna", "home": "connpoint-1", "created_s": 0.0} | changes
-    return SubscriptionRecord(id=id, filter=filter, **given)
+    """As the matcher below stores it."""
+    given: dict[str, Any] = {"subscriber": "anna", "home": "connpoint-1", "created_s": 0.0, "given_from_s": 999 / 1e9}
+    return SubscriptionRecord(id=id, filter=filter, **(given | changes))
 
 
 def matcher(*records: SubscriptionRecord) -> MatcherCore:

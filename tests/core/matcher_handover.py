@@ -46,7 +46,7 @@ class Handover:
         self.target = Target(2, ACCESSPOINTS, after, ("exitpoint-1",))
         self.configuration = self.settled
         self.queues: dict[str, deque[Callable[[], None]]] = {}
-        self.cores = {name: MatcherCore(name, lambda: 0, PACE) for name in NAMES}
+        self.cores = {name: MatcherCore(name, lambda: 999, PACE) for name in NAMES}
         self.disks: dict[str, dict[str, SubscriptionRecord]] = {name: {} for name in NAMES}
         self.marks = dict.fromkeys(NAMES, False)
         self.reports: set[tuple[str, str]] = set()

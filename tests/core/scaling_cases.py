@@ -31,8 +31,9 @@ def to(**slices: tuple[str, ...]) -> Target:
 
 
 def record(id: str, filter: str = "", **changes: Any) -> SubscriptionRecord:
-    given: dict[str, Any] = {"subscriber": "anna", "home": "connpoint-1", "created_s": 0.0} | changes
-    return SubscriptionRecord(id=id, filter=filter, **given)
+    """As a matcher stores it whose time is 999 ns."""
+    given: dict[str, Any] = {"subscriber": "anna", "home": "connpoint-1", "created_s": 0.0, "given_from_s": 999 / 1e9}
+    return SubscriptionRecord(id=id, filter=filter, **(given | changes))
 
 
 OLD, NEW = BroadcastSelector(SETTLED), BroadcastSelector(ENDED)

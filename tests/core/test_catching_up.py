@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.messages import Kept
-from services.connpoint import catching_up as module
+from services.connpoint import remembered as module
 from services.connpoint.catching_up import CatchingUp, TooMuchHeldError
 from tests.core.kept_cases import ORIGIN, kept
 
@@ -18,16 +18,17 @@ fixed = settings(derandomize=True, deadline=None, database=None, max_examples=20
 
 def catching_up(held_max: int = 10) -> CatchingUp:
     core = CatchingUp(held_max, held_bytes_max=1000)
-    core.begin("s-1")
+    core.begin("s-1", "anna")
     return core
 
 
 def finish(core: CatchingUp, *past: Kept, id: str = "s-1") -> list[bytes]:
-    return core.finish(id, past, NOW_S)
+    return [content for part in core.give(id, past, NOW_S) for content in part.contents]
 
 
 def live(core: CatchingUp, sequence: int, place: int = 0, *, id: str = "s-1", origin: str = ORIGIN) -> bool:
-    return core.takes(id, origin, sequence, place, b"%d.%d" % (sequence, place))
+    """Whether it is not delivered now."""
+    return not core.left((origin, sequence, place), [id], b"%d.%d" % (sequence, place), {}, set())
 
 
 # While the past is looked for
@@ -66,15 +67,15 @@ def test_more_than_is_held_is_too_much() -> None:
     with pytest.raises(TooMuchHeldError):
         finish(core, kept(1))
     assert core.is_idle
-    core.begin("s-1")
+    core.begin("s-1", "anna")
     assert [live(core, sequence) for sequence in (1, 2)] == [True, True]
     assert finish(core) == [b"1.0", b"2.0"]
 
 
 def test_more_bytes_than_are_held_are_too_much() -> None:
     core = CatchingUp(held_max=100, held_bytes_max=6)
-    core.begin("s-1")
-    core.begin("s-2")
+    core.begin("s-1", "anna")
+    core.begin("s-2", "bert")
     for sequence in (1, 2):
         live(core, sequence)
         live(core, sequence, id="s-2")
@@ -120,18 +121,18 @@ def test_what_is_confirmed_meanwhile_is_not_remembered_any_more() -> None:
     finish(core, kept(3), kept(2), kept(5, origin=OTHER))
     watermarks = {ORIGIN: 2, OTHER: 4}
     for _ in range(2):
-        core.on_second(watermarks.__getitem__, NOW_S)
+        core.on_tick(watermarks.__getitem__, NOW_S)
         assert core.remembered == 2
-    core.on_second(lambda _origin: 5, NOW_S)
+    core.on_tick(lambda _origin: 5, NOW_S)
     assert core.is_idle
 
 
 def test_what_never_comes_is_forgotten_after_a_while() -> None:
     core = catching_up()
     finish(core, kept(3))
-    core.on_second(lambda _origin: 0, NOW_S + module.REMEMBERED_S_MAX)
+    core.on_tick(lambda _origin: 0, NOW_S + module.REMEMBERED_S_MAX)
     assert core.remembered == 1
-    core.on_second(lambda _origin: 0, NOW_S + module.REMEMBERED_S_MAX + 1)
+    core.on_tick(lambda _origin: 0, NOW_S + module.REMEMBERED_S_MAX + 1)
     assert (core.remembered, core.is_idle) == (0, True)
 
 
@@ -146,11 +147,11 @@ def test_of_too_much_that_is_remembered_the_oldest_is_forgotten(monkeypatch: pyt
     monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
     core = CatchingUp(10, 1000)
     for id in ("s-1", "s-2", "s-3"):
-        core.begin(id)
+        core.begin(id, "anna")
         finish(core, kept(1), kept(2), id=id)
     assert core.remembered == 4
     assert [live(core, 1, id=id) for id in ("s-1", "s-2", "s-3")] == [False, True, True]
-    core.begin("s-4")
+    core.begin("s-4", "anna")
     assert len(finish(core, *map(kept, range(9)), id="s-4")) == 9
     assert core.remembered == 0
 
@@ -165,7 +166,7 @@ class Published(NamedTuple):
 @given(st.lists(st.builds(Published, st.booleans(), st.booleans(), st.sampled_from(["never", "held", "after"]))))
 def test_everything_is_given_once(story: list[Published]) -> None:
     core = CatchingUp(1000, 100_000)
-    core.begin("s-1")
+    core.begin("s-1", "anna")
     ways = [
         one._replace(comes="held") if one.in_past and one.is_confirmed and one.comes == "after" else one
         for one in story
@@ -176,17 +177,31 @@ def test_everything_is_given_once(story: list[Published]) -> None:
     got = finish(core, *past)
     got += [b"%d.0" % n for n, way in enumerate(ways) if way.comes == "after" and not live(core, n)]
     assert sorted(got) == sorted(b"%d.0" % n for n, way in enumerate(ways) if way.in_past or way.comes != "never")
-    core.on_second(lambda _origin: len(ways), NOW_S)
+    core.on_tick(lambda _origin: len(ways), NOW_S)
     assert core.is_idle
 
 
 def test_what_was_confirmed_before_it_was_given_is_forgotten_at_the_next_look() -> None:
     """A matcher that has not heard of it gave it as not confirmed."""
     core = CatchingUp(10, 1000)
-    core.begin("s-1")
-    core.finish("s-1", [kept(9)], 100.0)
-    core.on_second(lambda _: 8, 100.0)
-    core.begin("s-2")
-    core.finish("s-2", [kept(5)], 101.0)
-    core.on_second(lambda _: 8, 102.0)
+    core.begin("s-1", "anna")
+    finish(core, kept(9))
+    core.on_tick(lambda _: 8, 100.0)
+    core.begin("s-2", "bert")
+    finish(core, kept(5), id="s-2")
+    core.on_tick(lambda _: 8, 102.0)
     assert core.remembered == 1
+
+
+def test_a_tick_looks_at_some_of_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is confirmed is forgotten in turn, until nothing is left."""
+    monkeypatch.setattr(module, "LOOKS_AT_ONCE", 10)
+    core = CatchingUp(10, 1000)
+    for number in range(20):
+        core.begin(f"s-{number}", "anna")
+        finish(core, *map(kept, range(1, 10)), id=f"s-{number}")
+    left = []
+    while not core.is_idle:
+        core.on_tick(lambda _origin: 9, NOW_S)
+        left.append(core.remembered)
+    assert left == [9 * several for several in range(19, -1, -1)]

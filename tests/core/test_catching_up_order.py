@@ -1,6 +1,7 @@
 """The order in which a past and what came live are given, and whether something before it is still to come."""
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braid.messages import Kept, UnderWay
-from services.connpoint.catching_up import ORDER_S, Key, in_order, is_in_order
+from services.connpoint.past_order import ORDER_S, PART, Key, in_order, is_in_order
 from tests.core.kept_cases import ORIGIN, kept
 
 OTHER = "connpoint-2.b"
@@ -16,7 +17,12 @@ fixed = settings(derandomize=True, deadline=None, database=None, max_examples=20
 
 
 def ordered(*past: Kept, live: dict[Key, bytes] | None = None) -> list[bytes]:
-    return in_order({(one.origin, one.sequence, one.place): one for one in past}, live or {})
+    """The newest of the past are found first."""
+    return merged({(one.origin, one.sequence, one.place): one for one in reversed(past)}, live or {})
+
+
+def merged(past: dict[Key, Kept], live: dict[Key, bytes]) -> list[bytes]:
+    return [content for part in in_order(past, live) for _, content in part]
 
 
 def test_the_past_is_ordered_by_its_time() -> None:
@@ -68,7 +74,7 @@ def test_each_publisher_keeps_its_order_and_nothing_is_lost(story: list[Way], ch
         key = chance.choice([some for some in waiting if some]).pop(0)
         if key not in past:
             arrived[key] = contents[key]
-    result = in_order(past, arrived)
+    result = merged(past, arrived)
     assert sorted(result) == sorted(contents[key] for key in {*past, *arrived})
     placed = {content: place for place, content in enumerate(result)}
     for one in (*past, *arrived):
@@ -117,3 +123,33 @@ def test_what_is_old_is_in_order_whatever_is_known() -> None:
 def test_what_came_live_last_is_behind_everything_however_late_that_was_published() -> None:
     late = kept(1, origin=OTHER, published_s=math.nextafter(math.inf, 0))
     assert ordered(late, live={(ORIGIN, 9, 0): b"9.0"}) == [b"1.0", b"9.0"]
+
+
+# Much of it
+
+
+def test_a_long_chain_of_batches_is_followed_once() -> None:
+    several = 4096
+    past = [kept(number, previous=number - 1) for number in range(several, 0, -1)]
+    known = [under_way(0, {number: number - 1 for number in range(1, several + 1)})]
+    lines = 0
+
+    def count(frame: Any, event: str, _: Any) -> Any:
+        nonlocal lines
+        lines += event == "line" and frame.f_code is is_in_order.__code__
+        return count
+
+    sys.settrace(count)
+    try:
+        assert is_in_order(past, known, 1.5)
+    finally:
+        sys.settrace(None)
+    assert lines < 20 * several
+
+
+def test_very_much_is_put_in_order_a_part_at_a_time() -> None:
+    past = {(ORIGIN, number, 0): kept(number) for number in range(5_000, 0, -1)}
+    live = {(OTHER, number, 0): b"live" for number in range(25_000)}
+    parts = [len(part) for part in in_order(past, live)]
+    assert sum(parts) == 30_000
+    assert max(parts) == PART

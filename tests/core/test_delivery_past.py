@@ -2,9 +2,10 @@
 
 import pytest
 
-from braid.messages import Match, Notifications, Received, Send
-from services.connpoint.catching_up import REMEMBERED_S_MAX, TooMuchHeldError
+from braid.messages import Kept, Match, Notifications, Received, Send
+from services.connpoint.catching_up import TooMuchHeldError
 from services.connpoint.delivery import DeliveryCore
+from services.connpoint.remembered import REMEMBERED_S_MAX
 from tests.core.kept_cases import ORIGIN, kept
 
 NOW_S = 100.0
@@ -23,32 +24,36 @@ def notify(
     return core.on_notifications("exitpoint-1", [message], 0)
 
 
+def give_past(core: DeliveryCore, id: str, past: list[Kept], now_s: float) -> list[bytes]:
+    return [payload for part in core.give_past(id, past, now_s) for payload in part.contents]
+
+
 def payload(content: bytes, *ids: str) -> bytes:
     return b'{"subscriptions":["%b"],"publication":%b}' % ('","'.join(ids or ("s-1",)).encode(), content)
 
 
 def test_what_is_held_is_receipted_and_delivered_behind_the_past() -> None:
     core = connpoint()
-    core.catching_up.begin("s-1")
+    core.catching_up.begin("s-1", core.subscribers["s-1"])
     assert notify(core, 7) == ({}, [Send("exitpoint-1", [Received(1, ORIGIN, [7], [])])])
     past = [kept(6), kept(5, 2)]
-    assert core.give_past("s-1", past, NOW_S) == [payload(b"5.2"), payload(b"6.0"), payload(b"7.0")]
+    assert give_past(core, "s-1", past, NOW_S) == [payload(b"5.2"), payload(b"6.0"), payload(b"7.0")]
     assert notify(core, 8)[0] == {"anna": [payload(b"8.0")]}
 
 
 def test_other_subscriptions_of_the_same_publication_are_delivered_at_once() -> None:
     core = connpoint()
-    core.catching_up.begin("s-1")
+    core.catching_up.begin("s-1", core.subscribers["s-1"])
     payloads, _ = notify(core, 7, (0, ["s-1", "s-3", "s-2"], b"{}"), (1, ["s-1"], b"{}"), (4, ["s-3"], b"[]"))
     assert payloads == {"anna": [payload(b"{}", "s-2")], "bert": [payload(b"{}", "s-3"), payload(b"[]", "s-3")]}
-    assert core.give_past("s-1", [], NOW_S) == [payload(b"{}"), payload(b"{}")]
+    assert give_past(core, "s-1", [], NOW_S) == [payload(b"{}"), payload(b"{}")]
     assert core.unclaimed == 0
 
 
 def test_what_was_given_with_the_past_is_not_delivered_again() -> None:
     core = connpoint()
-    core.catching_up.begin("s-1")
-    core.give_past("s-1", [kept(7, 1), kept(7)], NOW_S)
+    core.catching_up.begin("s-1", core.subscribers["s-1"])
+    give_past(core, "s-1", [kept(7, 1), kept(7)], NOW_S)
     payloads, receipts = notify(core, 7, (0, ["s-1", "s-2"], b"7.0"), (1, ["s-1"], b"7.1"), (2, ["s-1"], b"7.2"))
     assert payloads == {"anna": [payload(b"7.0", "s-2"), payload(b"7.2")]}
     assert receipts == [Send("exitpoint-1", [Received(1, ORIGIN, [7], [])])]
@@ -57,29 +62,29 @@ def test_what_was_given_with_the_past_is_not_delivered_again() -> None:
 
 def test_what_the_watermark_has_passed_is_forgotten_with_time() -> None:
     core = connpoint()
-    core.catching_up.begin("s-1")
-    core.give_past("s-1", [kept(7), kept(8), kept(9, origin="connpoint-9.z")], NOW_S)
-    core.on_second(NOW_S)
+    core.catching_up.begin("s-1", core.subscribers["s-1"])
+    give_past(core, "s-1", [kept(7), kept(8), kept(9, origin="connpoint-9.z")], NOW_S)
+    core.on_tick(NOW_S)
     assert core.catching_up.remembered == 3  # of these origins nothing was heard yet
     notify(core, 10, (0, ["s-2"], b"{}"), watermark=7)
-    core.on_second(NOW_S)
+    core.on_tick(NOW_S)
     assert core.catching_up.remembered == 2
-    core.on_second(NOW_S + REMEMBERED_S_MAX + 1)
+    core.on_tick(NOW_S + REMEMBERED_S_MAX + 1)
     assert core.catching_up.is_idle
 
 
 def test_a_repeated_notification_is_not_held_again() -> None:
     core = connpoint()
-    core.catching_up.begin("s-1")
+    core.catching_up.begin("s-1", core.subscribers["s-1"])
     notify(core, 7)
     notify(core, 7)
-    assert core.give_past("s-1", [], NOW_S) == [payload(b"7.0")]
+    assert give_past(core, "s-1", [], NOW_S) == [payload(b"7.0")]
 
 
 def test_too_much_meanwhile_is_said() -> None:
     core = connpoint(held_max=2)
-    core.catching_up.begin("s-1")
+    core.catching_up.begin("s-1", core.subscribers["s-1"])
     for sequence in range(1, 4):
         notify(core, sequence)
     with pytest.raises(TooMuchHeldError):
-        core.give_past("s-1", [], NOW_S)
+        give_past(core, "s-1", [], NOW_S)

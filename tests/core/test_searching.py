@@ -12,7 +12,7 @@ from services.matcher.filing import filed_publications
 from services.matcher.searching import Judge, Search
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.settings import StorageSettings
-from tests.core.kept_cases import EVERYTHING, ORIGIN, batch, on_topic, question
+from tests.core.kept_cases import ORIGIN, batch, on_topic, question
 from tests.core.matching_cases import content, record
 
 NOW_S = 1000.0
@@ -206,17 +206,18 @@ def test_a_step_looks_at_a_bounded_number(storage: DualDB, monkeypatch: pytest.M
 
 def test_what_others_were_given_in_their_time_is_left_out(storage: DualDB) -> None:
     keep(storage, *(at(-number, number, content({"n": number % 2})) for number in range(1, 8)))
-    other = record("s-2", "n = 1", created_s=NOW_S - 5, until_s=NOW_S - 1)
+    other = record("s-2", "n = 1", given_from_s=NOW_S - 5, until_s=NOW_S - 1)
     assert [sequence for sequence, _ in found(storage, question(without=[other]))] == [1, 2, 4, 6, 7]
-    third = record("s-3", created_s=NOW_S - 2)
+    third = record("s-3", given_from_s=NOW_S - 2)
     assert [sequence for sequence, _ in found(storage, question(without=[other, third]))] == [4, 6, 7]
 
 
-def test_a_time_begins_when_it_was_made_or_where_it_says_so() -> None:
-    made, earlier, later = (
-        Judge(record("s-1", created_s=50.0, from_s=from_s, until_s=60.0)) for from_s in (None, 40.0, 55.0)
+def test_a_time_begins_where_it_was_given_what_it_matches_and_not_before_its_from() -> None:
+    known, later, unknown = (
+        Judge(record("s-1", created_s=50.0, from_s=from_s, until_s=60.0, given_from_s=given_from_s))
+        for from_s, given_from_s in ((40.0, 45.0), (55.0, 50.0), (40.0, math.inf))
     )
-    assert [made.was_given(moment_s) for moment_s in (49.9, 50.0, 59.9, 60.0)] == [False, True, True, False]
-    assert [earlier.was_given(moment_s) for moment_s in (39.9, 40.0)] == [False, True]
+    assert [known.was_given(moment_s) for moment_s in (44.9, 45.0, 59.9, 60.0)] == [False, True, True, False]
     assert [later.was_given(moment_s) for moment_s in (54.9, 55.0)] == [False, True]
-    assert Judge(EVERYTHING).was_given(1e12)
+    assert not any(unknown.was_given(moment_s) for moment_s in (40.0, 50.0, 59.9))
+    assert Judge(record("s-1", given_from_s=50.0)).was_given(1e12)

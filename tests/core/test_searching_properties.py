@@ -40,7 +40,7 @@ def accepts_content(record: SubscriptionRecord, content: bytes) -> bool:
 
 
 def was_given(record: SubscriptionRecord, known: Known) -> bool:
-    from_s = record.created_s if record.from_s is None else record.from_s
+    from_s = record.given_from_s if record.from_s is None else max(record.given_from_s, record.from_s)
     until_s = math.inf if record.until_s is None else record.until_s
     return from_s <= known.published_s < until_s and accepts_content(record, known.content)
 
@@ -77,7 +77,8 @@ class Story(Population):
         for number in range(chance.choice([0, 0, 1, 3])):
             from_s, until_s = sorted(NOW_S - chance.randrange(0, 3000) / 100 for _ in range(2))
             other = self.judged(f"other-{number}")
-            without.append(replace(other, created_s=from_s, from_s=chance.choice([None, from_s - 5]), until_s=until_s))
+            began_s = chance.choice([None, from_s - 5])
+            without.append(replace(other, given_from_s=from_s, from_s=began_s, until_s=until_s))
         from_s, until_s = sorted(NOW_S - chance.randrange(-100, 3100) / 100 for _ in range(2))
         return question(
             1,

@@ -129,6 +129,30 @@ async def test_what_was_given_is_not_given_again_to_a_distinct_one(stage: Stage)
     assert plain["past"] == {"publications": 2, "complete": True}
 
 
+async def test_of_two_distinct_ones_that_are_made_at_once_one_gives_what_both_match(stage: Stage) -> None:
+    await stage.publish(*({"id": f"p{number}", "attributes": {"n": number}} for number in range(1, 6)))
+    wanted = [
+        {"filter": filter, "distinct": True, "from": "-1m", "subscriber": "anna"} for filter in ("n > 0", "n > 1")
+    ]
+    answers = await asyncio.gather(*(stage.http.post("/v1/subscriptions", json=one) for one in wanted))
+    assert sum(answer.json()["past"]["publications"] for answer in answers) == 5
+
+
+async def test_what_one_gives_live_is_known_from_when_it_was_stored(stage: Stage) -> None:
+    await stage.publish({"id": "p1"})
+    live = await stage.subscribe()
+    await stage.publish({"id": "p2"})
+    assert await stage.notified("p2") == ["p2"]
+    later = await stage.subscribe(distinct=True, **{"from": "-1m"})
+    assert later["past"] == {"publications": 1, "complete": True}
+    changed = await stage.http.patch(f"/v1/subscriptions/{live['id']}", json={"filter": "n = 1"})
+    assert changed.status_code == 200, changed.text
+    await stage.unsubscribe(later["id"])
+    await stage.unsubscribe(live["id"])
+    again = await stage.subscribe(distinct=True, **{"from": "-1m"})
+    assert again["past"] == {"publications": 0, "complete": True}
+
+
 async def test_the_past_knows_what_came_before(stage: Stage) -> None:
     for number, price in enumerate((100, 99, 80, 79, 60)):
         await stage.publish({"id": f"p{number}", "topic": "stocks/acme", "attributes": {"price": price}})

@@ -61,8 +61,8 @@ def finder(matchers: Matchers) -> PastFinder:
 
 
 async def find(matchers: Matchers, limit: int = 100, from_s: float = ALWAYS) -> tuple[list[int], bool]:
-    found, is_complete = await finder(matchers).find_past(EVERYTHING, from_s, limit, [])
-    return [one.sequence for one in found], is_complete
+    found = await finder(matchers).find_past(EVERYTHING, from_s, limit, [])
+    return [one.sequence for one in found.newest], found.is_complete
 
 
 async def test_what_all_matchers_have_comes_together_the_newest_first() -> None:
@@ -76,8 +76,8 @@ async def test_what_all_matchers_have_comes_together_the_newest_first() -> None:
 
 async def test_of_one_moment_the_later_places_are_newer() -> None:
     matchers = Matchers(matcher_1=[at(1, 2), kept(1, 1, published_s=1), kept(1, 0, published_s=1)], matcher_2=[])
-    found, _ = await finder(matchers).find_past(EVERYTHING, ALWAYS, 10, [])
-    assert [(one.sequence, one.place) for one in found] == [(2, 0), (1, 1), (1, 0)]
+    found = await finder(matchers).find_past(EVERYTHING, ALWAYS, 10, [])
+    assert [(one.sequence, one.place) for one in found.newest] == [(2, 0), (1, 1), (1, 0)]
 
 
 async def test_nobody_has_anything() -> None:
@@ -229,3 +229,21 @@ async def test_an_answer_of_a_matcher_reaches_its_question() -> None:
     answer = PublicationsFound(4, 7, "connpoint-1", SECOND, [], {}, None, 3)
     PastFinder("connpoint-1", Settings(), questions).on_publications_found(answer)
     assert heard == [(7, SECOND, answer, 3)]
+
+
+async def test_what_expired_while_it_was_looked_for_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(time, "time", lambda: now_s)
+    gone = [at(float(n), n, expires_s=now_s) for n in (6, 7)]
+    left = [at(float(n), n, expires_s=now_s + 0.1) for n in range(1, 6)]
+    matchers = Matchers(matcher_1=[*left, *gone])
+    assert await find(matchers) == ([5, 4, 3, 2, 1], True)
+    found = await finder(matchers).find_publications(Subscription(), 2)
+    assert [one.published_s for one in found] == [5.0, 4.0]
+
+
+async def test_others_are_looked_for_in_place_of_what_expired() -> None:
+    matchers = Matchers(matcher_1=[at(float(n), n, expires_s=0.0 if n > 3 else math.inf) for n in range(8)])
+    matchers.page = {FIRST: 3}
+    found = await finder(matchers).find_publications(Subscription(), 2)
+    assert [one.published_s for one in found] == [3.0, 2.0]

@@ -7,7 +7,13 @@ from collections.abc import Callable
 
 from tests.simulation.cluster import Simulation
 from tests.simulation.harder import CallsAreOvertaken
-from tests.simulation.past import PastCrashingSimulation, PastScalingSimulation, PastSimulation
+from tests.simulation.past import (
+    DistinctScalingSimulation,
+    DistinctSimulation,
+    PastCrashingSimulation,
+    PastScalingSimulation,
+    PastSimulation,
+)
 from tests.simulation.rough import ForgettingSimulation, RoughSimulation
 from tests.simulation.scaling import (
     CrashingScalingSimulation,
@@ -34,6 +40,8 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "past": PastSimulation,
     "past-scaling": PastScalingSimulation,
     "past-crashing": PastCrashingSimulation,
+    "distinct": DistinctSimulation,
+    "distinct-scaling": DistinctScalingSimulation,
 }
 
 

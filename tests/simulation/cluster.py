@@ -131,19 +131,23 @@ class Simulation:
         connpoint = self.random.choice(self.connpoints)
         if not connpoint.takes_calls():
             return
-        sensor, subscriber = self.random.randrange(self.sensor_count), f"subscriber-{number}"
+        sensor = self.random.randrange(self.sensor_count)
         # Some have no anchor, so that publications for them visit every matcher that keeps one.
         filter = self.random.choice((*3 * (f"sensor = {sensor}",), f"sensor between {sensor} and {sensor}"))
         now_s = self.scheduler.now_s
         from_s = now_s - self.random.uniform(0.1, 3.0) if self.random.random() < self.past_odds else None
-        record = SubscriptionRecord("", subscriber, connpoint.name, filter, now_s, from_s)
+        record = SubscriptionRecord("", f"subscriber-{number}", connpoint.name, filter, now_s, from_s)
+        self.subscribe(connpoint, record, number, sensor)
+
+    def subscribe(self, connpoint: SimulatedConnPoint, record: SubscriptionRecord, number: int, sensor: int) -> None:
+        """Gives it an id."""
         anchor = text_of(record)
         id = f"s-{number}-" + (f"{number:08x}" if anchor == ANY else f"{hash64(anchor) >> 32:08x}")
-        entry = self.ledger.subscriptions[id] = SubscriptionEntry(subscriber, sensor, None)
-        if from_s is not None:
-            entry.from_s = from_s
-        since = "" if from_s is None else f" since {from_s:.3f}"
-        self.scheduler.note(f"{subscriber} at {connpoint.name} wants {filter}{since}")
+        entry = self.ledger.subscriptions[id] = SubscriptionEntry(record.subscriber, sensor, None)
+        if record.from_s is not None:
+            entry.from_s = record.from_s
+        since = "" if record.from_s is None else f" since {record.from_s:.3f}"
+        self.scheduler.note(f"{record.subscriber} at {connpoint.name} wants {record.filter}{since}")
         connpoint.subscribe(replace(record, id=id))
 
     def _publish(self, sensor: int | None = None) -> None:

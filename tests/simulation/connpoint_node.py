@@ -1,6 +1,7 @@
 """A connection point under the simulator: its subscribers and publishers are entries of the ledger."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,11 +13,14 @@ from braid.messages import Send
 from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration, Registration
-from services.connpoint.catching_up import is_in_order
 from services.connpoint.delivery import DeliveryCore
+from services.connpoint.earlier import relied_on
 from services.connpoint.ingress import Batch, IngressCore
+from services.connpoint.past_order import is_in_order
 from tests.simulation.network import Node
 from tests.simulation.nodes import TickingSlice
+
+Question = messages.Subscribe | messages.Unsubscribe | messages.FindSubscriptions | messages.FindPublications
 
 
 class SimulatedConnPoint(TickingSlice):
@@ -36,8 +40,9 @@ class SimulatedConnPoint(TickingSlice):
         recovered = [(origin, sequence, *value) for (origin, sequence), value in sorted(self.disk.items())]
         self.ingress.on_recovered(recovered, self.scheduler.now_s)
         self.delivery = DeliveryCore(self.name, self.clock_ns)
-        self.questions: dict[int, messages.Subscribe | messages.Unsubscribe | messages.FindPublications] = {}
-        self._found: dict[int, dict[int, dict[str, messages.PublicationsFound]]] = {}  # by question, epoch, matcher
+        self.questions: dict[int, Question] = {}
+        self._found: dict[int, dict[int, dict[str, Any]]] = {}  # answers by question, epoch, matcher
+        self._asking: dict[int, SubscriptionRecord] = {}  # by question, for whom others are looked for
         self._path: dict[str, int] = {}
 
     def publish(self, publisher: int, ids: list[str], sensor: int) -> None:
@@ -64,8 +69,10 @@ class SimulatedConnPoint(TickingSlice):
 
     def subscribe(self, record: SubscriptionRecord) -> None:
         self.delivery.subscribers[record.id] = record.subscriber
+        if record.distinct:
+            self.delivery.distinct.add(record.id)
         if self._wants_past(record):
-            self.delivery.catching_up.begin(record.id)
+            self.delivery.catching_up.begin(record.id, record.subscriber, is_distinct=record.distinct)
         ref = self._next_ref()
         self.questions[ref] = messages.Subscribe(0, ref, self.name, record)
         self._ask(ref, self.incarnation)
@@ -78,10 +85,27 @@ class SimulatedConnPoint(TickingSlice):
     def _wants_past(self, record: SubscriptionRecord) -> bool:
         return record.from_s is not None and self.ledger.subscriptions[record.id].acknowledged_s is None
 
-    def _find_past(self, record: SubscriptionRecord) -> None:
+    def _find_earlier(self, record: SubscriptionRecord) -> None:
+        """Then the past is looked for, without what they were given."""
+        if not record.distinct:
+            self._find_past(record, [])
+            return
+        ref = self._next_ref()
+        self.questions[ref] = messages.FindSubscriptions(0, ref, self.name, subscriber=record.subscriber)
+        self._asking[ref] = record
+        self._ask(ref, self.incarnation)
+
+    def _on_subscriptions_found(self, record: SubscriptionRecord, answers: list[messages.SubscriptionsFound]) -> None:
+        """They are all of this connection point, so none is waited for."""
+        others = [other for answer in answers for other in answer.records if other.id != record.id]
+        self._find_past(record, relied_on(others))
+
+    def _find_past(self, record: SubscriptionRecord, without: list[SubscriptionRecord]) -> None:
         assert record.from_s is not None
         ref = self._next_ref()
-        self.questions[ref] = messages.FindPublications(0, ref, self.name, record, record.from_s, math.inf, 1_000_000)
+        self.questions[ref] = messages.FindPublications(
+            0, ref, self.name, record, record.from_s, math.inf, 1_000_000, without
+        )
         self._ask(ref, self.incarnation)
 
     def _next_ref(self) -> int:
@@ -96,8 +120,8 @@ class SimulatedConnPoint(TickingSlice):
                 self.perform([Send(accesspoint, [question]) for accesspoint in accesspoints])
             else:
                 # Questions about one subscription keep their order through one access point.
-                id = question.record.id if isinstance(question, messages.Subscribe) else question.id
-                self.perform([Send(accesspoints[hash64(id) % len(accesspoints)], [question])])
+                key = hash64(question.record.id if isinstance(question, messages.Subscribe) else question.id)
+                self.perform([Send(accesspoints[key % len(accesspoints)], [question])])
             self.asked_again += again
             self.scheduler.at(1.0, lambda: self._ask(ref, incarnation, again=True))
 
@@ -130,48 +154,60 @@ class SimulatedConnPoint(TickingSlice):
     def _deliver(self, subscriber: str, payloads: list[bytes]) -> None:
         for payload in payloads:
             notification = msgspec.json.decode(payload)
-            for _ in notification["subscriptions"]:  # each subscriber has one
-                self.ledger.on_delivered(subscriber, notification["publication"]["id"])
+            ids = notification["subscriptions"]
+            assert len(ids) == len(set(ids))
+            self.ledger.on_delivered(subscriber, notification["publication"]["id"])
 
-    def _on_publications_found(self, message: messages.PublicationsFound) -> None:
-        """The past is there when all matchers of one epoch have answered."""
+    def _on_found(self, message: messages.SubscriptionsFound | messages.PublicationsFound) -> None:
+        """It is there when all matchers of one epoch have answered."""
         question = self.questions.get(message.ref)
-        if not isinstance(question, messages.FindPublications):
+        if question is None:
             return
         found = self._found.setdefault(message.ref, {}).setdefault(message.epoch, {})
         found[message.matcher] = message
         if len(found) < message.asked:
             return
         del self.questions[message.ref], self._found[message.ref]
-        past = {(kept.origin, kept.sequence, kept.place): kept for own in found.values() for kept in own.found}
-        record = question.record
-        if not is_in_order(past.values(), [own.under_way for own in found.values()], self.scheduler.now_s):
-            self._find_past_later(record)
-            return
-        self._deliver(record.subscriber, self.delivery.give_past(record.id, list(past.values()), self.scheduler.now_s))
-        self.ledger.on_subscribed(record)
+        if isinstance(question, messages.FindPublications):
+            self._on_publications_found(question, list(found.values()))
+        else:
+            self._on_subscriptions_found(self._asking.pop(message.ref), list(found.values()))
 
-    def _find_past_later(self, record: SubscriptionRecord) -> None:
+    def _on_publications_found(
+        self, question: messages.FindPublications, found: list[messages.PublicationsFound]
+    ) -> None:
+        past = {(kept.origin, kept.sequence, kept.place): kept for own in found for kept in own.found}
+        record = question.record
+        if not is_in_order(past.values(), [own.under_way for own in found], self.scheduler.now_s):
+            self._later(lambda: self._find_past(record, question.without))
+            return
+        for part in self.delivery.give_past(record.id, list(past.values()), self.scheduler.now_s):
+            self._deliver(record.subscriber, part.contents)
+        ref = self._next_ref()
+        self.questions[ref] = messages.Subscribe(0, ref, self.name, record, record.from_s)
+        self._ask(ref, self.incarnation)
+
+    def _later(self, call: Callable[[], None]) -> None:
         incarnation = self.incarnation
 
         def again() -> None:
             if self.alive and self.incarnation == incarnation:
-                self._find_past(record)
+                call()
 
         self.scheduler.at(0.05, again)
 
     def _on_answer(self, message: Any) -> None:
         """What a matcher says of a subscription."""
-        if isinstance(message, messages.PublicationsFound):
-            self._on_publications_found(message)
+        if isinstance(message, messages.PublicationsFound | messages.SubscriptionsFound):
+            self._on_found(message)
             return
         if isinstance(message, messages.SubscriptionGone):
             self.delivery.subscribers.pop(message.id, None)
             return
         question = self.questions.pop(message.ref, None)
         if isinstance(question, messages.Subscribe):
-            if self._wants_past(question.record):
-                self._find_past(question.record)
+            if self._wants_past(question.record) and question.given_from_s is None:
+                self._find_earlier(question.record)
             else:
                 self.ledger.on_subscribed(question.record)
         elif question is not None:  # else it was asked again, and is answered again
@@ -184,4 +220,4 @@ class SimulatedConnPoint(TickingSlice):
             content for send in again for message in send.messages for content in message.contents
         )
         self.perform(again)
-        self.delivery.on_second(self.scheduler.now_s)
+        self.delivery.on_tick(self.scheduler.now_s)

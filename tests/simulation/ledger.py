@@ -70,8 +70,9 @@ def lost(ledger: Ledger) -> list[str]:
     subscription, or that lie in the past that it asked for.
     """
     missing = []
+    broken = _broken(ledger)
     for entry in ledger.subscriptions.values():
-        if entry.acknowledged_s is None or entry.broken_s is not None or entry.ending:
+        if entry.acknowledged_s is None or entry.subscriber in broken or entry.ending:
             continue
         got = set(ledger.delivered.get(entry.subscriber, ()))
         missing += [
@@ -85,12 +86,34 @@ def lost(ledger: Ledger) -> list[str]:
 
 
 def twice(ledger: Ledger) -> list[str]:
-    whole = {entry.subscriber for entry in ledger.subscriptions.values() if entry.broken_s is None}
+    """Of several subscriptions of one subscriber, which are distinct, one may begin later than another: what it gets
+    live although it was published before is not known to have been given.
+    """
+    broken = _broken(ledger)
+    several = {subscriber: entries for subscriber, entries in _entries(ledger).items() if len(entries) > 1}
     repeated = []
     for subscriber, ids in ledger.delivered.items():
-        if subscriber in whole and len(ids) != len(set(ids)):
-            repeated += [f"{id} to {subscriber}" for id in sorted({id for id in ids if ids.count(id) > 1})]
+        if subscriber in broken or len(ids) == len(set(ids)):
+            continue
+        since_s = max((entry.from_s for entry in several.get(subscriber, ())), default=-math.inf)
+        repeated += [
+            f"{id} to {subscriber}"
+            for id in sorted({id for id in ids if ids.count(id) > 1})
+            if id not in ledger.publications or ledger.publications[id].published_s >= since_s
+        ]
     return repeated
+
+
+def _broken(ledger: Ledger) -> set[str]:
+    """Subscribers whose connection point crashed."""
+    return {entry.subscriber for entry in ledger.subscriptions.values() if entry.broken_s is not None}
+
+
+def _entries(ledger: Ledger) -> dict[str, list[SubscriptionEntry]]:
+    by_subscriber: dict[str, list[SubscriptionEntry]] = {}
+    for entry in ledger.subscriptions.values():
+        by_subscriber.setdefault(entry.subscriber, []).append(entry)
+    return by_subscriber
 
 
 def wrong(ledger: Ledger, sensors: dict[str, int]) -> list[str]:
@@ -110,10 +133,12 @@ def out_of_order(ledger: Ledger) -> list[str]:
     """Per publisher, ids carry the number in which they were published.
 
     What had to be sent again may come late to whoever asked for the past: it was not there when that was looked for.
+    Several subscriptions of one subscriber are each in order, and not the one behind the other.
     """
     disorder = []
     with_past = {entry.subscriber for entry in ledger.subscriptions.values() if entry.from_s < math.inf}
-    for subscriber, ids in ledger.delivered.items():
+    for subscriber, entries in _entries(ledger).items():
+        ids = ledger.delivered.get(subscriber, []) if len(entries) == 1 else []
         last: dict[str, int] = {}
         for id in ids:
             publisher, _, number = id.rpartition("-")

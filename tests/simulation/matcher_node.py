@@ -82,6 +82,8 @@ class SimulatedMatcher(TickingSlice):
                     effects = core.on_unsubscribe(name, message)
                 case messages.AnchorsKnown():
                     effects = core.on_anchors_known(name, message)
+                case messages.FindSubscriptions():
+                    effects = core.on_find_subscriptions(name, message)
                 case messages.FindPublications():
                     effects = core.on_find_publications(name, message)
                 case _:
@@ -219,12 +221,17 @@ class SimulatedMatcher(TickingSlice):
 
     def _search(self, question: messages.FindPublications) -> list[Kept]:
         judge = Judge(question.record)
+        others = [Judge(record) for record in question.without]
         return [
             Kept(batch.published_s, batch.origin, batch.sequence, place, content, batch.previous)
             for batch in self.kept.values()
             if question.from_s <= batch.published_s < question.until_s
             for place, content in zip(batch.places, batch.contents, strict=True)
             if judge.accepts(Seen(read_publication(content), None))
+            and not any(
+                other.was_given(batch.published_s) and other.accepts(Seen(read_publication(content), None))
+                for other in others
+            )
         ]
 
 

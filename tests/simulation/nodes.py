@@ -133,14 +133,19 @@ class SimulatedAccessPoint(TickingSlice):
         elif kind is messages.Unsubscribe:
             for message in run:
                 self.perform(self.core.on_unsubscribe(message, self.scheduler.now_s))
-        elif kind is messages.FindPublications:
-            for message in run:
-                self.perform(self.core.on_find_publications(message))
-        elif kind is messages.Anchors:
-            for message in run:
-                self.perform(self.core.on_anchors(sender.name, message))
         else:
             for message in run:
+                self._handle_one(sender, message)
+
+    def _handle_one(self, sender: Node, message: Any) -> None:
+        match message:
+            case messages.FindSubscriptions():
+                self.perform(self.core.on_find_subscriptions(message))
+            case messages.FindPublications():
+                self.perform(self.core.on_find_publications(message))
+            case messages.Anchors():
+                self.perform(self.core.on_anchors(sender.name, message))
+            case _:
                 self.perform(self.core.on_answer(message))
 
     def on_tick(self) -> None:

@@ -1,10 +1,13 @@
 """Clusters whose subscriptions ask for the past, while publications pour in, slices change and processes crash."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 from braid.messages import HandOverPublications
+from braid.subscription import SubscriptionRecord
 from braid.topology import Layer
-from tests.simulation.cluster import Simulation
+from tests.simulation.cluster import TRAFFIC_S, Simulation
+from tests.simulation.connpoint_node import SimulatedConnPoint
 from tests.simulation.scaling import CrashingScalingSimulation, LateScalingSimulation
 
 
@@ -29,3 +32,48 @@ class SlowDepartures(PastScalingSimulation):
 
 class PastCrashingSimulation(CrashingScalingSimulation):
     past_odds = 0.7
+
+
+class DistinctSimulation(PastSimulation):
+    """Some subscribers have several distinct subscriptions to the same, made at once or one after the other."""
+
+    def _plan_traffic(self) -> None:
+        super()._plan_traffic()
+        plan_distinct_ones(self)
+
+
+class DistinctScalingSimulation(PastScalingSimulation):
+    """What is changed or ended begins anew, so nobody does that here."""
+
+    def _plan_traffic(self) -> None:
+        super()._plan_traffic()
+        plan_distinct_ones(self)
+
+    def _change(self) -> None:
+        pass
+
+    def _unsubscribe(self) -> None:
+        pass
+
+
+def plan_distinct_ones(simulation: Simulation) -> None:
+    random = simulation.random
+    for group in range(random.randint(2, 4)):
+        connpoint = random.choice(simulation.connpoints)
+        sensor = random.randrange(simulation.sensor_count)
+        first_s = random.uniform(0.5, TRAFFIC_S / 2)
+        for number in range(random.randint(2, 3)):
+            delay_s = first_s + random.choice((0.0, 0.01, 0.1, 1.0)) * random.random()
+            call = partial(_subscribe_distinct, simulation, connpoint, 1000 + 10 * group + number, sensor)
+            simulation.scheduler.at(delay_s, call)
+
+
+def _subscribe_distinct(simulation: Simulation, connpoint: SimulatedConnPoint, number: int, sensor: int) -> None:
+    """Ten numbers belong to one subscriber."""
+    if not connpoint.takes_calls():
+        return
+    now_s, random = simulation.scheduler.now_s, simulation.random
+    filter = random.choice((f"sensor = {sensor}", f"sensor between {sensor} and {sensor}"))
+    from_s = now_s - random.uniform(0.1, 3.0)
+    record = SubscriptionRecord("", f"several-{number // 10}", connpoint.name, filter, now_s, from_s, distinct=True)
+    simulation.subscribe(connpoint, record, number, sensor)

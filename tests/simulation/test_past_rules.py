@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from services.connpoint import catching_up
+from services.connpoint import remembered
 from services.connpoint.catching_up import CatchingUp
 from services.exitpoint import core as exitpoint_core
 from services.matcher import departing
@@ -15,7 +16,14 @@ from services.matcher.past import Past
 from services.matcher.scaling import MatcherScaling
 from tests.simulation import connpoint_node
 from tests.simulation.cluster import Simulation
-from tests.simulation.past import PastCrashingSimulation, PastScalingSimulation, PastSimulation, SlowDepartures
+from tests.simulation.past import (
+    DistinctScalingSimulation,
+    DistinctSimulation,
+    PastCrashingSimulation,
+    PastScalingSimulation,
+    PastSimulation,
+    SlowDepartures,
+)
 from tests.simulation.seeds import is_caught
 
 
@@ -34,11 +42,11 @@ def partials_do_not_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
 
 
 def live_ones_are_not_held(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(CatchingUp, "takes", lambda *_: False)
+    patch.setattr(CatchingUp, "left", lambda _self, _key, ids, *_: ids)
 
 
 def what_was_given_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(catching_up, "REMEMBERED_MAX", 0)
+    patch.setattr(remembered, "REMEMBERED_MAX", 0)
 
 
 def nothing_is_handed_over(patch: pytest.MonkeyPatch) -> None:
@@ -71,6 +79,20 @@ def attempts_are_mixed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(exitpoint_core.ExitPointCore, "_is_gathered", is_gathered)
 
 
+def those_that_are_not_given_their_past_yet_are_relied_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        connpoint_node, "relied_on", lambda others: [replace(other, given_from_s=other.from_s) for other in others]
+    )
+
+
+def what_others_got_meanwhile_is_not_noted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CatchingUp, "_note_got", lambda *_, **__: None)
+
+
+def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(connpoint_node, "relied_on", lambda _: [])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "kind", "problem"),
@@ -84,6 +106,9 @@ def attempts_are_mixed(patch: pytest.MonkeyPatch) -> None:
         (gone_before_all_is_handed_over, SlowDepartures, "lost"),
         (the_order_is_not_looked_at, PastScalingSimulation, "out of order"),
         (attempts_are_mixed, PastCrashingSimulation, "lost"),
+        (those_that_are_not_given_their_past_yet_are_relied_on, DistinctSimulation, "lost"),
+        (what_others_got_meanwhile_is_not_noted, DistinctScalingSimulation, "twice"),
+        (those_that_were_given_their_past_are_not_relied_on, DistinctSimulation, "twice"),
     ],
 )
 def test_the_checkers_bite(

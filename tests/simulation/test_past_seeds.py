@@ -3,23 +3,36 @@
 import pytest
 
 from tests.simulation.cluster import Simulation
-from tests.simulation.past import PastCrashingSimulation, PastScalingSimulation, PastSimulation, SlowDepartures
+from tests.simulation.past import (
+    DistinctScalingSimulation,
+    DistinctSimulation,
+    PastCrashingSimulation,
+    PastScalingSimulation,
+    PastSimulation,
+    SlowDepartures,
+)
 from tests.simulation.seeds import name_of, parts, problems_of
 
 
-@pytest.mark.parametrize("kind", [PastSimulation, PastScalingSimulation, PastCrashingSimulation])
+@pytest.mark.parametrize(
+    "kind",
+    [PastSimulation, PastScalingSimulation, PastCrashingSimulation, DistinctSimulation, DistinctScalingSimulation],
+)
 def test_all_guarantees_hold(kind: type[Simulation]) -> None:
     assert problems_of(kind, range(1, 4)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", parts(4, 300), ids=name_of)
-def test_they_hold_for_many_more(seeds: range) -> None:
-    assert problems_of(PastSimulation, seeds) == []
+@pytest.mark.parametrize("kind", [PastSimulation, DistinctSimulation])
+def test_they_hold_for_many_more(seeds: range, kind: type[Simulation]) -> None:
+    assert problems_of(kind, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [PastScalingSimulation, PastCrashingSimulation, SlowDepartures])
+@pytest.mark.parametrize(
+    "kind", [PastScalingSimulation, PastCrashingSimulation, SlowDepartures, DistinctScalingSimulation]
+)
 @pytest.mark.parametrize("seeds", parts(4, 33), ids=name_of)
 def test_they_hold_for_many_more_while_slices_change(kind: type[Simulation], seeds: range) -> None:
     assert problems_of(kind, seeds) == []
