@@ -52,6 +52,7 @@ one. `watermark` says that every sequence up to it is confirmed, so whoever sees
 latest batch of the same publisher that was unconfirmed when this one was sent, or 0.
 """
 
+import math
 from typing import Any, Literal
 
 import msgspec
@@ -247,6 +248,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
     content: bytes
     previous: int = 0  # of its batch
     is_confirmed: bool = False  # its batch is known to be confirmed: it will not be sent again
+    expires_s: float = math.inf  # from then on nobody is given it any more
 
 
 class UnderWay(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -73,7 +73,7 @@ class MatcherCore:
         remember_s: float = 3600.0,
     ) -> None:
         self._name = name
-        self._clock_ns = clock_ns  # only for the hops of traced publications, and the end of distinct subscriptions
+        self._clock_ns = clock_ns  # for hops, for the end of distinct subscriptions, and for requests that have waited
         self._holdings = Holdings()
         self._foreign_expected = False
         self._forgetting = 0  # how often what is to be forgotten is not known to be off the disk
@@ -381,11 +381,13 @@ class MatcherCore:
         return effects
 
     def _answer_kept(self, requests: list[tuple[MatchRequest, int]]) -> Effects:
+        """They have waited for seconds, so windows count as they are now."""
+        now_s = self._clock_ns() / 1e9
         effects: Effects = []
         for request, arrived_ns in requests:
             selector = self.scaling.selector_of(request.epoch)
             if selector is not None:
-                effects += self._match(selector, [request], arrived_ns / 1e9, arrived_ns)
+                effects += self._match(selector, [request], now_s, arrived_ns)
         return list(self._keeping.behind(effects))
 
     def on_settled(self, selector: Selector) -> Effects:
