@@ -268,7 +268,7 @@ class MatcherCore:
         answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, removed is not None)
         effects: Effects = [Erase([message.id], Answer(accesspoint, answer)), *self.scaling.on_changed(message.id)]
         if removed is not None:
-            self.ended.note(removed, self._clock_ns() / 1e9)
+            effects += self.scaling.on_ended(self.ended.note(removed, self._clock_ns() / 1e9))
             self._holdings.shares.discard(message.id)
             effects += self._holdings.announcing.changes()
             if removed.home != message.connpoint:
@@ -348,13 +348,13 @@ class MatcherCore:
         """Subscriptions whose window has passed are forgotten."""
         self.calls.on_second(now_s)
         self.ended.on_second(now_s)
+        effects: Effects = [*self.scaling.on_second()]
         accesspoint, epoch = self.scaling.any_accesspoint()
         if not accesspoint:
-            return []
-        effects: Effects = []
+            return effects
         for record, counted in self._holdings.passed(now_s, _ENDS_AT_ONCE, self._hidden(epoch)):
             effects.append(Erase([record.id], None))
-            self.ended.note(record, now_s)
+            effects += self.scaling.on_ended(self.ended.note(record, now_s))
             if counted:  # else its home is told by the matcher where it counts, which may know another end
                 effects.append(Send(accesspoint, [_gone(record, epoch)]))
         return effects + self._holdings.announcing.changes()

@@ -4,7 +4,7 @@ First what is on disk, read bit by bit, then what came meanwhile. Whoever asks f
 it is gone, so it does not matter when they arrive; a publication that is kept twice counts once. Bounded: a number of
 parts under way to each receiver, and no more is read while enough waits for one; what comes meanwhile is bounded by the
 windows of those who publish it. What is not known to be on the receiver's disk is sent again when the link to it was
-broken.
+broken, and now and then: whoever has no room for it does not say so.
 """
 
 from collections import deque
@@ -22,6 +22,7 @@ from services.matcher.storage.records import Cursor
 PART_PUBLICATIONS_MAX = 200
 PART_BYTES_MAX = 256 * 1024
 PARTS_UNDER_WAY_MAX = 4
+AGAIN_S = 10  # then a part that is under way for at least as long is sent again
 _NEARLY_ALL = 1_000  # batches that may wait when the copy counts as made
 _WAITING_MAX = 500  # batches; while more wait for a receiver, no more is read
 
@@ -30,6 +31,7 @@ class _Receiver(msgspec.Struct):
     waiting: deque[KeptBatch] = msgspec.field(default_factory=deque)
     ended: list[SubscriptionRecord] = msgspec.field(default_factory=list)
     under_way: dict[int, HandOverPublications] = msgspec.field(default_factory=dict)
+    late: set[int] = msgspec.field(default_factory=set)  # those that were under way the last time somebody looked
     parts: int = 0
 
     @property
@@ -43,6 +45,11 @@ class _Receiver(msgspec.Struct):
             self.parts += 1
             part = self.under_way[self.parts] = HandOverPublications(epoch, self.parts, self._next_batches(), ended)
             parts.append(part)
+        return parts
+
+    def late_parts(self) -> list[HandOverPublications]:
+        parts = [part for number, part in self.under_way.items() if number in self.late]
+        self.late = set(self.under_way)
         return parts
 
     def _next_batches(self) -> list[KeptBatch]:
@@ -65,6 +72,7 @@ class Departure:
         self._has_read_all = False
         self._reading = False
         self._after: Cursor | None = None
+        self._seconds = 0
         self.handed_over = 0  # publications
 
     @property
@@ -90,6 +98,18 @@ class Departure:
             for name, places in keepers.items():
                 self._receivers[name].waiting.append(_part_of(batch, places))
         return self._sends()
+
+    def add_ended(self, records: Iterable[SubscriptionRecord]) -> list[Send]:
+        """They have ended since the departure began."""
+        self._receivers[self._selector.matchers[0]].ended += records
+        return self._sends()
+
+    def on_second(self) -> list[Send]:
+        self._seconds += 1
+        if self._seconds % AGAIN_S:
+            return []
+        late = [(name, receiver.late_parts()) for name, receiver in self._receivers.items()]
+        return [Send(name, parts) for name, parts in late if parts]
 
     def on_handed_over(self, receiver: str, number: int) -> Effects:
         known = self._receivers.get(receiver)

@@ -70,12 +70,13 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class KeepForeign(msgspec.Struct, frozen=True):
-    """Publications of a matcher that leaves. `on_foreign_kept` is called only when they are stored."""
+    """What another matcher hands over. `on_foreign_kept` is called only when all of it is stored."""
 
     matcher: str
     epoch: int
     number: int
     batches: list[KeptBatch]
+    ended: list[SubscriptionRecord] = []  # distinct ones that are to be remembered
 
 
 class ReadKept(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ from braid.messages import (
 from braid.phases import Changing, Copying, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
 from braid.scaling import Reports, Step
 from braid.selector import Selector, selector_of
+from braid.subscription import SubscriptionRecord
 from braid.topology import Change, Configuration
 from services.matcher.calls import LatestCalls
 from services.matcher.departing import Departure
@@ -202,13 +203,20 @@ class MatcherScaling:
         """This matcher is about to keep these."""
         return [] if self._departure is None else self._departure.add(batches)
 
+    def on_ended(self, records: list[SubscriptionRecord]) -> list[Send]:
+        """Distinct subscriptions that have just ended here."""
+        return [] if self._departure is None else self._departure.add_ended(records)
+
+    def on_second(self) -> list[Send]:
+        return [] if self._departure is None else self._departure.on_second()
+
     def on_kept_read(self, batches: list[KeptBatch], after: Cursor | None) -> Effects:
         return [] if self._departure is None else self._departure.on_read(batches, after) + self._advance()
 
     def on_hand_over_publications(self, matcher: str, message: HandOverPublications) -> Effects:
         """Whenever they come, and however often."""
         self._core.ended.add(message.ended)
-        return [KeepForeign(matcher, message.epoch, message.number, message.batches)]
+        return [KeepForeign(matcher, message.epoch, message.number, message.batches, message.ended)]
 
     def on_foreign_kept(self, kept: KeepForeign) -> list[Send]:
         return [Send(kept.matcher, [PublicationsHandedOver(kept.epoch, kept.number)])]

@@ -188,8 +188,8 @@ class Matcher(ProbedSlice):
         match effect:
             case Keep(ticket, batches):
                 self._store.keep(batches, partial(self._on_kept, ticket))
-            case KeepForeign(_, _, _, batches):
-                self._store.keep(batches, partial(self._on_foreign_kept, effect))
+            case KeepForeign(_, _, _, batches, ended):
+                self._store.keep_foreign(batches, ended, partial(self._on_foreign_kept, effect))
             case ReadKept(after):
                 self._store.read_kept(after, self._on_kept_read)
             case Search(_, question, _):
@@ -203,7 +203,7 @@ class Matcher(ProbedSlice):
         self.perform(self._core.on_kept(ticket))
 
     def _on_foreign_kept(self, effect: KeepForeign, failure: Exception | None) -> None:
-        """What cannot be kept is not acknowledged; the one that leaves goes on without it in the end."""
+        """What cannot be kept is not acknowledged, and is sent again; one that leaves goes without it in the end."""
         if failure is None:
             self.perform(self._core.scaling.on_foreign_kept(effect))
 

@@ -162,6 +162,29 @@ async def test_on_a_full_disk_publications_are_given_up_and_counted(tmp_path: Pa
     await store.close()
 
 
+async def test_on_a_full_disk_what_others_hand_over_is_refused(tmp_path: Path) -> None:
+    """They still have it."""
+    store = await full(tmp_path)
+    ended = [record("s-9", distinct=True, until_s=NOW_S - 1)]
+    failure = await written(lambda done: store.keep_foreign([at(-2, 2)], ended, done))
+    assert isinstance(failure, StorageFullError)
+    assert store.not_kept == 0
+    assert await store.read_ended() == []
+    await store.close()
+
+
+async def test_what_others_hand_over_is_kept_and_remembered_also_after_a_start(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    ended = [record(f"s-{number}", distinct=True, until_s=NOW_S - number) for number in (2, 1)]
+    for _ in range(2):
+        assert await written(lambda done: store.keep_foreign([at(-1, 1), at(-2, 2)], ended, done)) is None
+    store = await reopened(store)
+    assert store.recovered == []
+    assert await store.read_ended() == ended
+    assert await found(store) == [(1, 0), (2, 0)]
+    await store.close()
+
+
 async def test_on_a_full_disk_subscriptions_are_refused_and_can_be_erased(tmp_path: Path) -> None:
     store = await full(tmp_path)
     for is_new in (True, False):
