@@ -80,6 +80,10 @@ class KeepForeign(msgspec.Struct, frozen=True):
     batches: list[KeptBatch]
 
 
+class RemoveKept(msgspec.Struct, frozen=True):
+    batches: list[KeptBatch]
+
+
 class Remember(msgspec.Struct, frozen=True):
     """Distinct ones that have ended."""
 
@@ -90,7 +94,7 @@ class Mark(msgspec.Struct, frozen=True):
     foreign: bool
 
 
-Operation = Put | Remove | Forget | Keep | KeepForeign | Remember | Mark
+Operation = Put | Remove | Forget | Keep | KeepForeign | RemoveKept | Remember | Mark
 
 
 class MatcherStore(GroupWriter[Operation]):
@@ -185,6 +189,10 @@ class MatcherStore(GroupWriter[Operation]):
         """All of it, or `done` is told why not: nothing is given up here that is still somewhere else."""
         self._write_in_bulk([KeepForeign(batches), Remember(ended)], [record.id for record in ended], done)
 
+    def remove_kept(self, batches: list[KeptBatch]) -> None:
+        """As they were read."""
+        self._write_in_bulk([RemoveKept(batches)], [], None)
+
     def take_chunk(
         self, records: list[SubscriptionRecord], known: Collection[str], removed: list[str], done: Done
     ) -> None:
@@ -262,6 +270,10 @@ class MatcherStore(GroupWriter[Operation]):
                 self._storage.forget(ids, now_s)
             case KeepForeign(batches):
                 self._storage.put([one for batch in batches for one in filed_publications(batch, now_s)], now_s)
+            case RemoveKept(batches):
+                self._storage.remove_publications(
+                    [one for batch in batches for one in filed_publications(batch, now_s)]
+                )
             case Remember(records):
                 self._storage.remember([filed_subscription(record, now_s) for record in records], now_s)
             case Mark(foreign):
@@ -298,8 +310,15 @@ class MatcherStore(GroupWriter[Operation]):
         self.queue([], begin)
 
     def read_kept(self, after: Cursor | None, done: OnKeptRead) -> None:
-        """Some of all kept publications, with those that were to be written before."""
-        self.queue([], lambda _failure: self._readings.append((after, done)))
+        """Some of all kept publications. Whoever begins finds all that were to be written before, in bulk too."""
+
+        def begin(_failure: Exception | None) -> None:
+            self._readings.append((after, done))
+
+        if after is None:
+            self._write_in_bulk([], [], begin)
+        else:
+            self.queue([], begin)
 
     def _wants_to_work(self) -> bool:
         return super()._wants_to_work() or self._is_upkeep_due() or any(is_due() for is_due, _ in self._long_work())

@@ -223,6 +223,6 @@ def test_what_is_handed_over_is_kept_and_then_acknowledged_whenever_it_comes(
 ) -> None:
     core = matcher("matcher-2", configuration=configuration, keeps=True)
     for _ in range(2):
-        (keep,) = core.scaling.on_hand_over_publications("matcher-1", HandOverPublications(epoch, 3, STORED))
+        keep, *_ = core.scaling.on_hand_over_publications("matcher-1", HandOverPublications(epoch, 3, STORED))
         assert keep == KeepForeign("matcher-1", epoch, 3, STORED)
         assert core.scaling.on_foreign_kept(keep) == [Send("matcher-1", [PublicationsHandedOver(epoch, 3)])]

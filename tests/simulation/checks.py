@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from braid.anchors import text_of
+from braid.keeping import keepers_of
 from braid.selector import selector_of
 from tests.simulation.ledger import lost, out_of_order, twice, wrong
 
@@ -19,6 +20,7 @@ def problems_of(simulation: "Simulation") -> list[str]:
         *(f"out of order: {text}" for text in out_of_order(ledger)),
         *(f"stuck: {text}" for text in stuck(simulation)),
         *(f"misplaced: {text}" for text in misplaced(simulation)),
+        *(f"misplaced: {text}" for text in misplaced_publications(simulation)),
         *(f"unknown: {text}" for text in unknown(simulation)),
         *(f"violation: {text}" for text in violations(simulation)),
     ]
@@ -64,6 +66,27 @@ def misplaced(simulation: "Simulation") -> list[str]:
             ended = {id for id in own if entries[id].ended}
             found += [f"{id} is still in the {place} of {matcher.name}" for id in sorted(ended & ids)]
             found += [f"{id} of another is in the {place} of {matcher.name}" for id in sorted(ids - own)]
+    return found
+
+
+def misplaced_publications(simulation: "Simulation") -> list[str]:
+    """Each batch that was kept lies with its keeper; and nowhere else where the matcher says that it is so."""
+    configuration = simulation.zookeeper.configuration
+    selector = selector_of(configuration)
+    kept = {matcher.name: matcher.kept for matcher in simulation.matchers}
+    died = any(matcher.incarnation > 1 for matcher in simulation.matchers)
+    found = []
+    for matcher in simulation.matchers:
+        is_gone = matcher.name not in configuration.matchers
+        if died and is_gone:
+            continue  # what a matcher that leaves has not handed over when it dies may be missing
+        for key, batch in matcher.ever_kept.items():
+            for keeper in keepers_of(selector, batch.origin, batch.sequence, batch.contents):
+                if key not in kept[keeper]:
+                    found.append(f"{key} of {matcher.name} is missing at {keeper}")
+                is_over = not is_gone and not matcher.core.expects_foreign
+                if is_over and keeper != matcher.name and key in matcher.kept:
+                    found.append(f"{key} of {keeper} is still at {matcher.name}")
     return found
 
 

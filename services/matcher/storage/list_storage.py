@@ -156,7 +156,7 @@ class ListStorage:
 
     def remove_publications(self, filed: Sequence[Filed]) -> int:
         windows = self._publications
-        return sum(windows.reading(partial(removing.remove_publication, windows, one)) for one in filed)
+        return windows.reading(partial(removing.remove_publications, windows, filed, self._settings))
 
     def read_piece(
         self, kind: Kind, now_s: float, after: Cursor | None, limit: int, lists: Sequence[bytes] | None = None
