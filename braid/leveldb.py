@@ -12,6 +12,14 @@ Pair = tuple[bytes, bytes | None]  # no value erases the key
 _SYNC_MARK = b"\x00sync"
 
 
+def settle(database: Any) -> None:
+    """Waits until LevelDB has nothing to do for this database: compacting nothing comes behind whatever it does.
+
+    Closing waits for that too, but keeps the interpreter to itself meanwhile, so that every other thread stands still.
+    """
+    database.compact_range(start=b"\x00", stop=b"\x00")
+
+
 class GroupCommit(GroupWriter[Pair]):
     def __init__(self, path: Path, fsync: Fsync, fsync_interval_s: float) -> None:
         super().__init__(f"leveldb-{path.name}", fsync, fsync_interval_s)
@@ -45,6 +53,7 @@ class GroupCommit(GroupWriter[Pair]):
     def _write(self, operations: list[Pair], sync: bool) -> None:
         if self._failed:
             # LevelDB goes on writing behind the record it could not finish, where no reader will ever look.
+            settle(self._database)
             self._database.close()
             self._database = self._open()
             self._failed = False

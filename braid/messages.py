@@ -308,7 +308,7 @@ class KeptBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class HandOverPublications(Message, tag=31):
-    """What a matcher that leaves has kept so far. `epoch` is the new one."""
+    """What the sender has kept and the receiver keeps from now on, in this epoch."""
 
     number: int  # counted from 1 for each receiver
     batches: list[KeptBatch]

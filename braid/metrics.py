@@ -86,6 +86,15 @@ PUBLICATIONS_GIVEN_UP = Gauge(
     "Publications given up for room before they expired (evicted), or not kept at all (no room), since start",
     ["why"],
 )
+PUBLICATIONS_HANDED_OVER = Gauge(
+    "braid_publications_handed_over",
+    "Kept publications that belong to another matcher since a scaling: those that it has stored, since start (stored), "
+    "those read and not known to be (left), those removed afterwards, since start (removed)",
+    ["state"],
+)
+RELOCATING = Gauge(
+    "braid_relocating", "Whether a matcher that stays is still handing over publications that belong to others"
+)
 GATHERS = Gauge("braid_gathers", "Batches being gathered or awaiting receipt")
 GATHERS_DROPPED = Gauge("braid_gathers_dropped", "Batches let go at a bound of the exit point since start")
 UNDELIVERABLE = Gauge("braid_undeliverable", "Notifications for connection points that are gone, since start")

@@ -98,6 +98,10 @@ class Slice(ABC):
     def targets(self) -> list[str]:
         """Names of the slices this one keeps links to."""
 
+    def needed(self) -> list[str]:
+        """Those of them without which it does not count as ready."""
+        return self.targets()
+
     @abstractmethod
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         """One run of messages of one kind, in order. The visible `match` of every layer."""
@@ -299,7 +303,7 @@ class ProbedSlice(Slice):
         reasons = [] if self.is_registered else ["not registered with ZooKeeper"]
         if self.configuration() is None:
             reasons.append("no configuration yet")
-        return reasons + [f"no link to {name}" for name in self.targets() if not self.links.is_linked(name)]
+        return reasons + [f"no link to {name}" for name in self.needed() if not self.links.is_linked(name)]
 
 
 _METRICS: dict[str, tuple[Any, Any, Any]] = {}

@@ -1,9 +1,9 @@
-"""What a store writes when it has nothing better to do: state of other matchers, and whatever is to be forgotten.
+"""What a store writes when it has nothing better to do: what other matchers hand over, and whatever is to be forgotten.
 
 Loads are written in their order, a slice at a time, between the writes that somebody waits for. So publications need
 not wait on their way to disk for the thousands of subscriptions that a scaling moves.
 
-Bounded by whoever adds loads: chunks under way to this matcher, and a number of ids that are to be forgotten.
+Bounded by whoever adds loads: chunks and parts under way to this matcher, and a number of ids that are to be forgotten.
 """
 
 from collections import Counter, deque

@@ -75,7 +75,7 @@ class MatcherCore:
         remember_s: float = 3600.0,
     ) -> None:
         self._name = name
-        self._clock_ns = clock_ns  # only for the hops of traced publications, and the end of distinct subscriptions
+        self._clock_ns = clock_ns  # for hops, for the end of distinct subscriptions, and for requests that have waited
         self._holdings = Holdings()
         self._foreign_expected = False
         self._forgetting = 0  # how often what is to be forgotten is not known to be off the disk
@@ -132,10 +132,14 @@ class MatcherCore:
                 return [*effects, Continue()]
             self._forgetting += 1
             effects.append(WhenForgotten())
-        if self._foreign_expected and self.scaling.change is None:
+        if self._foreign_expected and self.scaling.change is None and not self.scaling.kept.is_relocating:
             self._foreign_expected = False
             effects.append(ExpectForeign(False))
         return effects
+
+    @property
+    def expects_foreign(self) -> bool:
+        return self._foreign_expected
 
     @property
     def is_clean(self) -> bool:
@@ -280,7 +284,8 @@ class MatcherCore:
         answer = SubscriptionRemoved(message.epoch, message.ref, message.connpoint, message.id, removed is not None)
         effects: Effects = [Erase([message.id], Answer(accesspoint, answer)), *self.scaling.on_changed(message.id)]
         if removed is not None:
-            self.ended.note(self._late.applied(removed), self._clock_ns() / 1e9)
+            ended = self.ended.note(self._late.applied(removed), self._clock_ns() / 1e9)
+            effects += self.scaling.kept.on_ended(ended)
             self._holdings.shares.discard(message.id)
             effects += self._holdings.announcing.changes()
             if removed.home != message.connpoint:
@@ -360,22 +365,23 @@ class MatcherCore:
 
     def on_tick(self, now_s: float) -> Effects:
         """Nobody waits for ever for an access point that is away."""
+        effects = self.scaling.kept.on_tick(now_s)
         if not self._requests or now_s - self._requests[0][1] / 1e9 < REQUESTS_KEPT_S_MAX:
-            return []
+            return effects
         requests, self._requests = self._requests, []
-        return self._answer_kept(requests)
+        return effects + self._answer_kept(requests)
 
     def on_second(self, now_s: float) -> Effects:
         """Subscriptions whose window has passed are forgotten."""
         self.calls.on_second(now_s)
         self.ended.on_second(now_s)
+        effects: Effects = [*self.scaling.kept.on_second()]
         accesspoint, epoch = self.scaling.any_accesspoint()
         if not accesspoint:
-            return []
-        effects: Effects = []
+            return effects
         for record, counted in self._holdings.passed(now_s, _ENDS_AT_ONCE, self._hidden(epoch)):
             effects.append(Erase([record.id], None))
-            self.ended.note(self._late.applied(record), now_s)
+            effects += self.scaling.kept.on_ended(self.ended.note(self._late.applied(record), now_s))
             if counted:  # else its home is told by the matcher where it counts, which may know another end
                 effects.append(Send(accesspoint, [_gone(record, epoch)]))
         return effects + self._holdings.announcing.changes()
@@ -402,11 +408,13 @@ class MatcherCore:
         return effects
 
     def _answer_kept(self, requests: list[tuple[MatchRequest, int]]) -> Effects:
+        """They have waited for seconds, so windows count as they are now."""
+        now_s = self._clock_ns() / 1e9
         effects: Effects = []
         for request, arrived_ns in requests:
             selector = self.scaling.selector_of(request.epoch)
             if selector is not None:
-                effects += self._match(selector, [request], arrived_ns / 1e9, arrived_ns)
+                effects += self._match(selector, [request], now_s, arrived_ns)
         return list(self._keeping.behind(effects))
 
     def on_settled(self, selector: Selector) -> Effects:

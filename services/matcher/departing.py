@@ -4,7 +4,7 @@ First what is on disk, read bit by bit, then what came meanwhile. Whoever asks f
 it is gone, so it does not matter when they arrive; a publication that is kept twice counts once. Bounded: a number of
 parts under way to each receiver, and no more is read while enough waits for one; what comes meanwhile is bounded by the
 windows of those who publish it. What is not known to be on the receiver's disk is sent again when the link to it was
-broken.
+broken, and now and then: whoever has no room for it does not say so.
 """
 
 from collections import deque
@@ -22,6 +22,7 @@ from services.matcher.storage.records import Cursor
 PART_PUBLICATIONS_MAX = 200
 PART_BYTES_MAX = 256 * 1024
 PARTS_UNDER_WAY_MAX = 4
+AGAIN_S = 10  # then a part that is under way for at least as long is sent again
 _NEARLY_ALL = 1_000  # batches that may wait when the copy counts as made
 _WAITING_MAX = 500  # batches; while more wait for a receiver, no more is read
 
@@ -30,6 +31,7 @@ class _Receiver(msgspec.Struct):
     waiting: deque[KeptBatch] = msgspec.field(default_factory=deque)
     ended: list[SubscriptionRecord] = msgspec.field(default_factory=list)
     under_way: dict[int, HandOverPublications] = msgspec.field(default_factory=dict)
+    late: set[int] = msgspec.field(default_factory=set)  # those that were under way the last time somebody looked
     parts: int = 0
 
     @property
@@ -45,6 +47,11 @@ class _Receiver(msgspec.Struct):
             parts.append(part)
         return parts
 
+    def late_parts(self) -> list[HandOverPublications]:
+        parts = [part for number, part in self.under_way.items() if number in self.late]
+        self.late = set(self.under_way)
+        return parts
+
     def _next_batches(self) -> list[KeptBatch]:
         batches: list[KeptBatch] = []
         publications = size = 0
@@ -57,15 +64,44 @@ class _Receiver(msgspec.Struct):
 
 
 class Departure:
-    def __init__(self, selector: Selector, ended: Sequence[SubscriptionRecord]) -> None:
-        """`ended`: distinct subscriptions that are remembered. All are asked for them, so anybody may have them."""
+    def __init__(
+        self,
+        selector: Selector,
+        ended: Sequence[SubscriptionRecord],
+        *,
+        staying: str = "",
+        reader: int = 0,
+        parts: int = 0,
+    ) -> None:
+        """`ended`: distinct subscriptions that are remembered. All are asked for them, so anybody may have them.
+
+        `staying` names the matcher itself where it does not leave: what it keeps is not handed over. `reader` tells its
+        readings from those of others, `parts` is the number of the last part before it.
+        """
         self._selector = selector
-        self._receivers = {name: _Receiver() for name in selector.matchers}
-        self._receivers[selector.matchers[0]].ended = list(ended)
+        self._receivers = {name: _Receiver(parts=parts) for name in selector.matchers if name != staying}
+        self._first_receiver = next(iter(self._receivers.values()))
+        self._first_receiver.ended = list(ended)
+        self.reader = reader
+        self.epoch = selector.epoch
         self._has_read_all = False
         self._reading = False
         self._after: Cursor | None = None
+        self._seconds = 0
         self.handed_over = 0  # publications
+
+    @property
+    def left(self) -> int:
+        """Publications that were read, and are not known to be stored where they belong."""
+        waiting = [batch for one in self._receivers.values() for batch in one.waiting]
+        under_way = [
+            batch for one in self._receivers.values() for part in one.under_way.values() for batch in part.batches
+        ]
+        return sum(len(batch.contents) for batch in (*waiting, *under_way))
+
+    @property
+    def last_part(self) -> int:
+        return max(one.parts for one in self._receivers.values())
 
     @property
     def is_copied(self) -> bool:
@@ -77,7 +113,7 @@ class Departure:
 
     def begin(self) -> Effects:
         self._reading = True
-        return [*self._sends(), ReadKept(None)]
+        return [*self._sends(), ReadKept(None, self.reader)]
 
     def on_read(self, batches: Iterable[KeptBatch], after: Cursor | None) -> Effects:
         self._reading, self._after, self._has_read_all = False, after, after is None
@@ -88,8 +124,21 @@ class Departure:
         for batch in batches:
             keepers = keepers_of(self._selector, batch.origin, batch.sequence, batch.contents)
             for name, places in keepers.items():
-                self._receivers[name].waiting.append(_part_of(batch, places))
+                if name in self._receivers:
+                    self._receivers[name].waiting.append(_part_of(batch, places))
         return self._sends()
+
+    def add_ended(self, records: Iterable[SubscriptionRecord]) -> list[Send]:
+        """They have ended since the departure began."""
+        self._first_receiver.ended += records
+        return self._sends()
+
+    def on_second(self) -> list[Send]:
+        self._seconds += 1
+        if self._seconds % AGAIN_S:
+            return []
+        late = [(name, receiver.late_parts()) for name, receiver in self._receivers.items()]
+        return [Send(name, parts) for name, parts in late if parts]
 
     def on_handed_over(self, receiver: str, number: int) -> Effects:
         known = self._receivers.get(receiver)
@@ -105,8 +154,7 @@ class Departure:
         return [Send(receiver, list(known.under_way.values()))] if known is not None and known.under_way else []
 
     def _sends(self) -> list[Send]:
-        epoch = self._selector.epoch
-        parts = [(name, receiver.next_parts(epoch)) for name, receiver in self._receivers.items()]
+        parts = [(name, receiver.next_parts(self.epoch)) for name, receiver in self._receivers.items()]
         return [Send(name, own) for name, own in parts if own]
 
     def _read_more(self) -> Effects:
@@ -114,7 +162,7 @@ class Departure:
         if self._has_read_all or self._reading or is_behind:
             return []
         self._reading = True
-        return [ReadKept(self._after)]
+        return [ReadKept(self._after, self.reader)]
 
 
 def _part_of(batch: KeptBatch, places: list[int]) -> KeptBatch:

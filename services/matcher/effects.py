@@ -70,22 +70,30 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class KeepForeign(msgspec.Struct, frozen=True):
-    """Publications of a matcher that leaves. `on_foreign_kept` is called only when they are stored."""
+    """What another matcher hands over. `on_foreign_kept` is called only when all of it is stored."""
 
     matcher: str
     epoch: int
     number: int
     batches: list[KeptBatch]
+    ended: list[SubscriptionRecord] = []  # distinct ones that are to be remembered
 
 
 class ReadKept(msgspec.Struct, frozen=True):
-    """`MatcherCore.on_kept_read` is to be called with some of all kept publications, from here on."""
+    """`on_kept_read` is to be called with some of all kept publications, from here on, and with the reader."""
 
     after: Cursor | None
+    reader: int = 0
+
+
+class RemoveKept(msgspec.Struct, frozen=True):
+    """Another matcher has stored them. Nobody waits for it; where it fails, they are kept twice until they expire."""
+
+    batches: list[KeptBatch]
 
 
 class ExpectForeign(msgspec.Struct, frozen=True):
-    """From now on the store may hold subscriptions of others, until the opposite is written. Survives a crash.
+    """From now on the store may hold what belongs to others, until the opposite is written. Survives a crash.
 
     Ordering duty: written before any chunk that follows, and the opposite after everything is forgotten that was to be
     before it.
@@ -111,6 +119,7 @@ Effect = (
     | Keep
     | KeepForeign
     | ReadKept
+    | RemoveKept
     | Search
     | ExpectForeign
     | WhenForgotten

@@ -27,11 +27,12 @@ from braid.scaling import Reports, Step
 from braid.selector import Selector, selector_of
 from braid.topology import Change, Configuration
 from services.matcher.calls import LatestCalls
-from services.matcher.departing import Departure
 from services.matcher.effects import Continue, Effects, KeepForeign, StoreState
 from services.matcher.ended import Ended
 from services.matcher.handing_over import HandingOver
 from services.matcher.holdings import Holdings
+from services.matcher.moving_kept import MovingKept
+from services.matcher.relocating import is_kept_by
 from services.matcher.scaling_states import AllCopied, AllCut, AllEnded, AllStarted, AllStateThere, Heard, State
 from services.matcher.storage.records import Cursor
 from services.matcher.transfer import Pace
@@ -46,8 +47,12 @@ class Core(Protocol):
     keeps_publications: bool
     ended: Ended
 
+    @property
+    def expects_foreign(self) -> bool:
+        """What belongs to others may be in the store."""
+
     def on_begun(self) -> Effects:
-        """Subscriptions of others may be in the store from now on."""
+        """What belongs to others may be in the store from now on."""
 
     @property
     def is_clean(self) -> bool:
@@ -77,7 +82,7 @@ class MatcherScaling:
         self._took_over = False  # started again behind the point of no return: the old epoch is not answered
         self._heard: dict[int, Heard] = {}
         self._handing_over: HandingOver | None = None  # unless this process began behind the point of no return
-        self._departure: Departure | None = None  # of a matcher that leaves
+        self.kept = MovingKept(name)
         self._reports = Reports()
 
     # What others ask
@@ -121,8 +126,8 @@ class MatcherScaling:
     def progress(self) -> dict[str, float]:
         moved = None if self._handing_over is None else self._handing_over.moved
         progress = {} if moved is None else {"moved": float(moved)}
-        if self._departure is not None:
-            progress["publications_handed_over"] = float(self._departure.handed_over)
+        if self.kept.departure is not None:
+            progress["publications_handed_over"] = float(self.kept.departure.handed_over)
         return progress
 
     @property
@@ -205,23 +210,29 @@ class MatcherScaling:
 
     def on_kept(self, batches: list[KeptBatch]) -> list[Send]:
         """This matcher is about to keep these."""
-        return [] if self._departure is None else self._departure.add(batches)
+        return self.kept.on_kept(batches)
 
-    def on_kept_read(self, batches: list[KeptBatch], after: Cursor | None) -> Effects:
-        return [] if self._departure is None else self._departure.on_read(batches, after) + self._advance()
+    def on_kept_read(self, batches: list[KeptBatch], after: Cursor | None, reader: int = 0) -> Effects:
+        return self.kept.on_read(batches, after, reader) + self._advance()
 
     def on_hand_over_publications(self, matcher: str, message: HandOverPublications) -> Effects:
-        """Whenever they come, and however often."""
+        """Whenever they come, and however often. Whoever sent them may not know the configuration in force yet."""
         self._core.ended.add(message.ended)
-        return [KeepForeign(matcher, message.epoch, message.number, message.batches)]
+        effects: Effects = [KeepForeign(matcher, message.epoch, message.number, message.batches, message.ended)]
+        if self._change is None and self._old is not None and not self._keeps_all(self._old, message.batches):
+            effects += self._core.on_begun() + self._relocate(self._old)
+        return effects
+
+    def _keeps_all(self, selector: Selector, batches: list[KeptBatch]) -> bool:
+        """An idle matcher gets nothing but by mistake, and has nobody to ask what to do with it."""
+        name = self._name
+        return name not in selector.matchers or all(is_kept_by(selector, name, batch) for batch in batches)
 
     def on_foreign_kept(self, kept: KeepForeign) -> list[Send]:
         return [Send(kept.matcher, [PublicationsHandedOver(kept.epoch, kept.number)])]
 
     def on_publications_handed_over(self, matcher: str, message: PublicationsHandedOver) -> Effects:
-        if self._departure is None or not self.is_new(message.epoch):
-            return []
-        return self._departure.on_handed_over(matcher, message.number) + self._advance()
+        return self.kept.on_handed_over(matcher, message) + self._advance()
 
     # Changes
 
@@ -239,11 +250,11 @@ class MatcherScaling:
 
     def on_peer_up(self, peer: str) -> list[Send]:
         """A link is there, perhaps again: what may have been lost with the last one is sent once more."""
+        sends = self.kept.on_receiver_up(peer)
         change = self._change
         if change is None:
-            return []
-        sends = [] if self._handing_over is None else self._handing_over.on_receiver_up(peer)
-        sends += [] if self._departure is None else self._departure.on_receiver_up(peer)
+            return sends
+        sends += [] if self._handing_over is None else self._handing_over.on_receiver_up(peer)
         configuration = self._configuration
         assert configuration is not None
         if peer in configuration.union("exitpoint"):
@@ -261,16 +272,18 @@ class MatcherScaling:
             self._holdings.shares.go_back()
         self._configuration = configuration
         self._old, self._new = selector_of(configuration), None
-        self._handing_over, self._departure, self._took_over = None, None, False
+        self._handing_over, self._took_over = None, False
+        self.kept.stop()
         self.state = State.SERVING
         used = max(configuration.epoch, configuration.epochs)
         self._heard = {epoch: heard for epoch, heard in self._heard.items() if epoch > used}
         if self._name not in configuration.matchers:
             self._holdings.throw_out_all()  # whatever was missed, an idle matcher keeps nothing
-        return self._core.on_cut(all_passed=True) + self._core.on_settled(self._old)
+        return self._core.on_cut(all_passed=True) + self._core.on_settled(self._old) + self._relocate(self._old)
 
     def on_copying(self, event: Copying) -> Effects:
         change = self._know(event)
+        self.kept.stop()
         self.state = State.COPYING
         assert self._old is not None
         assert self._new is not None
@@ -370,8 +383,14 @@ class MatcherScaling:
             or self._name not in self._old.matchers
         ):
             return []
-        self._departure = Departure(self._new, self._core.ended.all())
-        return self._departure.begin()
+        return self.kept.depart(self._new, self._core.ended.all())
+
+    def _relocate(self, selector: Selector) -> Effects:
+        """Of what is kept here, some may be another's since the last scaling."""
+        may_be = self._core.keeps_publications and self._core.expects_foreign
+        if not may_be or self._name not in selector.matchers or len(selector.matchers) == 1:
+            return []
+        return self.kept.relocate(selector)
 
     def _of(self, epoch: int) -> Heard:
         return self._heard.setdefault(epoch, Heard())
@@ -401,8 +420,7 @@ class MatcherScaling:
             case State.READY:
                 event, is_due = AllCut(), heard.cut >= accesspoints and heard.exit_cut >= accesspoints
             case State.CHANGED:
-                has_gone = self._departure is None or self._departure.is_done
-                event, is_due = AllEnded(), heard.ended >= accesspoints and has_gone
+                event, is_due = AllEnded(), heard.ended >= accesspoints and self.kept.is_gone
         return event if is_due else None
 
     def _announce(self, configuration: Configuration) -> Effects:
@@ -417,7 +435,7 @@ class MatcherScaling:
         return (
             self._handing_over is not None
             and self._handing_over.is_copied
-            and (self._departure is None or self._departure.is_copied)
+            and self.kept.is_copied
             and self._core.is_clean
             and self._holdings.announcing.is_nearly_told
         )

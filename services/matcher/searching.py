@@ -1,7 +1,8 @@
 """Looking through kept publications for what a subscription matches, in slices so that nobody waits for long.
 
 The newest are looked at first. A search ends when it has found enough, or has looked at enough for one answer: then it
-says how far it came, and whoever asked asks again from there.
+says how far it came, and whoever asked asks again from there. Others have their turn between two slices, so what has
+been read or found may expire meanwhile: both are asked for it again.
 """
 
 import math
@@ -74,12 +75,15 @@ class Search:
         looked_at = self._looked_at
         while self._waiting and self._looked_at - looked_at < PUBLICATIONS_AT_ONCE:
             record = self._waiting.pop()
-            self._look(judge, record, storage, now_s)
+            if record.expires_s > now_s:
+                self._look(judge, record, storage, now_s)
             if self._is_enough() and not self._has_more_of(record.made_s):
                 self.reached_s, self.is_done = math.nextafter(record.made_s, -math.inf), True
                 break
         if not self._waiting and self._is_last:
             self.reached_s, self.is_done = None, True
+        if self.is_done:
+            self.found = [kept for kept in self.found if kept.expires_s > now_s]
 
     def _has_more_of(self, moment_s: float) -> bool:
         """Those of one moment are looked at together: whoever goes on from there asks for earlier ones."""
@@ -141,7 +145,17 @@ class Search:
                 previous = None if before is None else read_published(before).attributes
             seen = Seen(publication, previous)
             if judge.accepts(seen) and not self._was_given(record, seen):
-                found.append(Kept(record.made_s, body.origin, body.sequence, place, content, body.previous))
+                found.append(
+                    Kept(
+                        record.made_s,
+                        body.origin,
+                        body.sequence,
+                        place,
+                        content,
+                        body.previous,
+                        expires_s=record.expires_s,
+                    )
+                )
                 self._bytes += len(content)
         self.found += reversed(found)
         self._looked_at += len(body.contents)

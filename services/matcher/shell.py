@@ -30,6 +30,7 @@ from services.matcher.effects import (
     Keep,
     KeepForeign,
     ReadKept,
+    RemoveKept,
     Search,
     Store,
     StoreState,
@@ -58,6 +59,7 @@ class Matcher(ProbedSlice):
         self._expire_at_s = 0.0
         self._pacing = Pacing()
         self._continue_at_s: float | None = None  # when long work goes on, if there is some
+        self._receivers: list[str] = []
 
     async def open(self) -> None:
         if not is_complete():
@@ -97,6 +99,10 @@ class Matcher(ProbedSlice):
         await self._store.close()
 
     def targets(self) -> list[str]:
+        """Behind a scaling also the matchers that keep publications which are still here."""
+        return list(dict.fromkeys([*self.needed(), *self._core.scaling.kept.receivers]))
+
+    def needed(self) -> list[str]:
         """The exit points; and during a scaling the matchers that get a share of what this one has."""
         configuration = self.configuration()
         if configuration is None:
@@ -106,7 +112,16 @@ class Matcher(ProbedSlice):
         return [*configuration.union("exitpoint"), *(name for name in receivers if name != self.name)]
 
     def on_configured(self, configuration: Configuration) -> None:
-        self._perform_all(self._core.on_configuration(configuration))
+        effects = self._core.on_configuration(configuration)
+        self._link_receivers()
+        self._perform_all(effects)
+
+    def _link_receivers(self) -> None:
+        """Others than before, when publications begin or cease to be handed over."""
+        receivers = self._core.scaling.kept.receivers
+        if receivers != self._receivers:
+            self._receivers = receivers
+            self._retarget()
 
     def on_peer_up(self, peer: Hello) -> None:
         self._perform_all(self._core.scaling.on_peer_up(peer.name))
@@ -185,14 +200,16 @@ class Matcher(ProbedSlice):
                 case _:
                     self._perform_for_publications(effect)
 
-    def _perform_for_publications(self, effect: Keep | KeepForeign | ReadKept | Search) -> None:
+    def _perform_for_publications(self, effect: Keep | KeepForeign | ReadKept | RemoveKept | Search) -> None:
         match effect:
             case Keep(ticket, batches):
                 self._store.keep(batches, partial(self._on_kept, ticket))
-            case KeepForeign(_, _, _, batches):
-                self._store.keep(batches, partial(self._on_foreign_kept, effect))
-            case ReadKept(after):
-                self._store.read_kept(after, self._on_kept_read)
+            case KeepForeign(_, _, _, batches, ended):
+                self._store.keep_foreign(batches, ended, partial(self._on_foreign_kept, effect))
+            case ReadKept(after, reader):
+                self._store.read_kept(after, partial(self._on_kept_read, reader))
+            case RemoveKept(batches):
+                self._store.remove_kept(batches)
             case Search(_, question, _):
                 self._store.search(question, partial(self._on_searched, effect))
 
@@ -204,13 +221,13 @@ class Matcher(ProbedSlice):
         self.perform(self._core.on_kept(ticket))
 
     def _on_foreign_kept(self, effect: KeepForeign, failure: Exception | None) -> None:
-        """What cannot be kept is not acknowledged; the one that leaves goes on without it in the end."""
+        """What cannot be kept is not acknowledged, and is sent again; one that leaves goes without it in the end."""
         if failure is None:
             self.perform(self._core.scaling.on_foreign_kept(effect))
 
-    def _on_kept_read(self, batches: list[messages.KeptBatch], after: Cursor | None) -> None:
+    def _on_kept_read(self, reader: int, batches: list[messages.KeptBatch], after: Cursor | None) -> None:
         with self.longest_steps.noting("kept read"):
-            self._perform_all(self._core.scaling.on_kept_read(batches, after))
+            self._perform_all(self._core.scaling.on_kept_read(batches, after, reader))
 
     def _on_searched(self, effect: Search, done: searching.Search | None) -> None:
         if done is None:
@@ -254,12 +271,18 @@ class Matcher(ProbedSlice):
             self._perform_all(self._core.on_second(now_s))
         self._perform_all(self._core.on_tick(now_s))
         self._store.flush()
+        self._link_receivers()
         metrics.STALE.labels(self.layer).set(self._core.stale)
         metrics.UNREADABLE.set(self._core.unreadable)
         metrics.SCALING_DROPPED.set(self._core.dropped)
         metrics.CALLS_OVERTAKEN.set(self._core.calls.overtaken)
         metrics.SUBSCRIPTIONS_REFUSED.set(self._core.refused)
         metrics.SUBSCRIPTIONS_EXPIRED.set(self._core.expired)
+        kept = self._core.scaling.kept
+        metrics.PUBLICATIONS_HANDED_OVER.labels("stored").set(kept.handed_over)
+        metrics.PUBLICATIONS_HANDED_OVER.labels("left").set(kept.left)
+        metrics.PUBLICATIONS_HANDED_OVER.labels("removed").set(kept.removed)
+        metrics.RELOCATING.set(kept.is_relocating)
         metrics.ORDER_VIOLATIONS.labels(self.layer).set(self._core.scaling.violations)
         self.show_progress(self._core.scaling.progress())
         self._show(self._core.index.statistics())

@@ -74,11 +74,27 @@ class Keep(msgspec.Struct, frozen=True):
     batches: list[KeptBatch]
 
 
+class KeepForeign(msgspec.Struct, frozen=True):
+    """Another matcher still has them, and has them until they are stored here."""
+
+    batches: list[KeptBatch]
+
+
+class RemoveKept(msgspec.Struct, frozen=True):
+    batches: list[KeptBatch]
+
+
+class Remember(msgspec.Struct, frozen=True):
+    """Distinct ones that have ended."""
+
+    records: list[SubscriptionRecord]
+
+
 class Mark(msgspec.Struct, frozen=True):
     foreign: bool
 
 
-Operation = Put | Remove | Forget | Keep | Mark
+Operation = Put | Remove | Forget | Keep | KeepForeign | RemoveKept | Remember | Mark
 
 
 class MatcherStore(GroupWriter[Operation]):
@@ -169,6 +185,14 @@ class MatcherStore(GroupWriter[Operation]):
     def keep(self, batches: list[KeptBatch], done: Done) -> None:
         self.queue([Keep(batches)], done)
 
+    def keep_foreign(self, batches: list[KeptBatch], ended: list[SubscriptionRecord], done: Done) -> None:
+        """All of it, or `done` is told why not: nothing is given up here that is still somewhere else."""
+        self._write_in_bulk([KeepForeign(batches), Remember(ended)], [record.id for record in ended], done)
+
+    def remove_kept(self, batches: list[KeptBatch]) -> None:
+        """As they were read."""
+        self._write_in_bulk([RemoveKept(batches)], [], None)
+
     def take_chunk(
         self, records: list[SubscriptionRecord], known: Collection[str], removed: list[str], done: Done
     ) -> None:
@@ -244,6 +268,14 @@ class MatcherStore(GroupWriter[Operation]):
                 self._storage.unsubscribe(ids, now_s)
             case Forget(ids):
                 self._storage.forget(ids, now_s)
+            case KeepForeign(batches):
+                self._storage.put([one for batch in batches for one in filed_publications(batch, now_s)], now_s)
+            case RemoveKept(batches):
+                self._storage.remove_publications(
+                    [one for batch in batches for one in filed_publications(batch, now_s)]
+                )
+            case Remember(records):
+                self._storage.remember([filed_subscription(record, now_s) for record in records], now_s)
             case Mark(foreign):
                 if foreign:
                     self._mark_path.touch()
@@ -278,8 +310,15 @@ class MatcherStore(GroupWriter[Operation]):
         self.queue([], begin)
 
     def read_kept(self, after: Cursor | None, done: OnKeptRead) -> None:
-        """Some of all kept publications, with those that were to be written before."""
-        self.queue([], lambda _failure: self._readings.append((after, done)))
+        """Some of all kept publications. Whoever begins finds all that were to be written before, in bulk too."""
+
+        def begin(_failure: Exception | None) -> None:
+            self._readings.append((after, done))
+
+        if after is None:
+            self._write_in_bulk([], [], begin)
+        else:
+            self.queue([], begin)
 
     def _wants_to_work(self) -> bool:
         return super()._wants_to_work() or self._is_upkeep_due() or any(is_due() for is_due, _ in self._long_work())

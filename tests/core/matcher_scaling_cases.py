@@ -27,9 +27,14 @@ COMING, COMING_HERE = (
 
 
 def matcher(
-    name: str, ids: Iterable[str] = (), *, configuration: Configuration = SETTLED, keeps: bool = False
+    name: str,
+    ids: Iterable[str] = (),
+    *,
+    configuration: Configuration = SETTLED,
+    keeps: bool = False,
+    clock_s: float = 999e-9,
 ) -> MatcherCore:
-    core = MatcherCore(name, lambda: 999, keeps_publications=keeps)
+    core = MatcherCore(name, lambda: round(clock_s * 1e9), keeps_publications=keeps)
     core.on_recovered([record(id) for id in ids])
     core.on_configuration(configuration)
     return core
@@ -164,7 +169,7 @@ def sender(state: State = State.SERVING, *, keeps: bool = False) -> MatcherCore:
     return _lead(matcher("matcher-1", IDS, keeps=keeps), ways, state)
 
 
-def receiver(state: State = State.SERVING, *records: SubscriptionRecord) -> MatcherCore:
+def receiver(state: State = State.SERVING, *records: SubscriptionRecord, clock_s: float = 0.0) -> MatcherCore:
     """matcher-2, who has nothing in the old epoch; the records are in its copy."""
 
     def ready(core: MatcherCore) -> None:
@@ -179,7 +184,7 @@ def receiver(state: State = State.SERVING, *records: SubscriptionRecord) -> Matc
         State.READY: ready,
         State.CHANGED: lambda core: cut(core, old=False),
     }
-    return _lead(matcher("matcher-2"), ways, state)
+    return _lead(matcher("matcher-2", clock_s=clock_s), ways, state)
 
 
 def _lead(core: MatcherCore, ways: dict[State, Callable[[MatcherCore], object]], state: State) -> MatcherCore:

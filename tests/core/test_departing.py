@@ -157,6 +157,29 @@ def test_what_is_under_way_is_sent_again_when_the_link_is_there_again() -> None:
     assert one.on_receiver_up("matcher-3") == one.on_receiver_up("exitpoint-1") == []
 
 
+def test_what_is_not_acknowledged_for_long_is_sent_again() -> None:
+    """Its receiver may have had no room for it."""
+    one = departure(TWO)
+    (first, _) = one.on_read([*batches(6, FOR_2), *batches(1, FOR_3)], None)
+    seconds = [one.on_second() for _ in range(2 * departing.AGAIN_S - 1)]
+    assert not any(seconds)
+    one.on_handed_over("matcher-3", 1)
+    one.on_handed_over("matcher-2", 2)
+    assert one.on_second() == [Send("matcher-2", first.messages[:1])]
+    one.on_handed_over("matcher-2", 1)
+    assert not any(one.on_second() for _ in range(3 * departing.AGAIN_S))
+
+
+def test_subscriptions_that_end_meanwhile_go_with_the_next_part() -> None:
+    one = departure(TWO)
+    ended = [record("s-1", distinct=True, until_s=1.0)]
+    assert one.add_ended(ended) == [Send("matcher-2", [HandOverPublications(EPOCH, 1, [], ended)])]
+    one.on_read([], None)
+    assert not one.is_done
+    one.on_handed_over("matcher-2", 1)
+    assert one.is_done
+
+
 def test_a_part_that_is_acknowledged_twice_counts_once() -> None:
     one = departure()
     one.on_read(batches(4, b"{}", b"{}"), None)

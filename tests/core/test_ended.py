@@ -50,6 +50,28 @@ def test_beyond_a_number_the_first_are_forgotten(monkeypatch: pytest.MonkeyPatch
     assert [known.id for known in ended.all()] == [known.id for known in ended.of("anna")] == ["s-2", "s-3", "s-4"]
 
 
+def test_in_whatever_order_they_come_each_is_forgotten_in_its_time() -> None:
+    """Another matcher hands over those that ended before."""
+    ended = Ended(REMEMBER_S)
+    ended.note(record("s-1", distinct=True), NOW)
+    ended.add([record(f"s-{2 + late}", distinct=True, until_s=NOW - 30 + late) for late in range(3)])
+    assert [known.id for known in ended.all()] == ["s-2", "s-3", "s-4", "s-1"]
+    ended.on_second(NOW + REMEMBER_S - 29)
+    assert [known.id for known in ended.of("anna")] == ["s-4", "s-1"]
+    ended.on_second(NOW + REMEMBER_S)
+    assert len(ended) == 0
+
+
+def test_one_that_is_told_with_another_end_is_remembered_by_the_last() -> None:
+    ended = Ended(REMEMBER_S)
+    for until_s in (NOW, NOW + 5, NOW + 2):
+        ended.add([record("s-1", distinct=True, until_s=until_s)])
+    ended.on_second(NOW + REMEMBER_S + 1)
+    assert ended.all() == [distinct("s-1", NOW + 2)]
+    ended.on_second(NOW + REMEMBER_S + 2)
+    assert len(ended) == 0
+
+
 def test_one_that_is_told_twice_is_remembered_once() -> None:
     ended = Ended(REMEMBER_S)
     for _ in range(2):

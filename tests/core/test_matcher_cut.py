@@ -50,8 +50,8 @@ from tests.core.scaling_cases import (
 MOVED = [record(id) for id in MOVING]
 
 
-def request(sequence: int, epoch: int) -> MatchRequest:
-    return MatchRequest(epoch, "connpoint-1.a", sequence, 0, 0, 0, 1.5, 2, [b"{}"])
+def request(sequence: int, epoch: int, content: bytes = b"{}") -> MatchRequest:
+    return MatchRequest(epoch, "connpoint-1.a", sequence, 0, 0, 0, 1.5, 2, [content])
 
 
 def partials(effects: list[Any]) -> list[Partial]:
@@ -110,11 +110,14 @@ def test_requests_of_the_new_epoch_wait_until_every_access_point_has_passed() ->
     assert [(partial.sequence, partial.epoch) for partial in answered] == [(1, NEW_EPOCH), (3, NEW_EPOCH)]
 
 
-def test_what_waited_is_matched_as_of_its_arrival() -> None:
-    core = receiver(State.READY, record(MOVING[0], until_s=7.0))
-    core.on_match_requests([request(1, NEW_EPOCH)], 5.0, 5 * 10**9)
-    (partial,) = partials(cut(core, old=False))
-    assert [id for _, matches in partial.matched for _, own, _ in matches for id in own] == [MOVING[0]]
+def test_what_waited_is_matched_when_its_turn_comes() -> None:
+    """Windows and publications that ended while it waited have ended."""
+    core = receiver(State.READY, record(MOVING[0], until_s=7.0), record(MOVING[1]), clock_s=8.0)
+    expires = b'{"expires":"1970-01-01T00:00:07Z"}'
+    core.on_match_requests([request(1, NEW_EPOCH), request(2, NEW_EPOCH, expires)], 5.0, 5 * 10**9)
+    answered = partials(cut(core, old=False))
+    matched = [[id for _, matches in one.matched for _, own, _ in matches for id in own] for one in answered]
+    assert matched == [[MOVING[1]], []]
 
 
 def test_requests_beyond_the_bound_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

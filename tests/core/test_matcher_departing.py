@@ -6,12 +6,13 @@ from braid.messages import HandOverPublications, PublicationsHandedOver, Send
 from braid.scaling import ReportStep
 from braid.topology import Configuration, Phase
 from services.matcher.core import MatcherCore
+from services.matcher.departing import AGAIN_S
 from services.matcher.effects import Continue, Effects, ExpectForeign, Keep, KeepForeign, ReadKept
 from services.matcher.scaling_states import State
 from services.matcher.storage.records import Cursor
 from tests.core.kept_cases import batch, request
 from tests.core.matcher_cases import match
-from tests.core.matcher_scaling_cases import acknowledge, cut, end, matcher, settle, start
+from tests.core.matcher_scaling_cases import acknowledge, cut, end, matcher, settle, start, unsubscribe
 from tests.core.scaling_cases import CHANGE, ENDED, GIVEN_UP, IDS, NEW_EPOCH, OLD_EPOCH, SETTLED, during, record, to
 
 LEAVING = to(matchers=("matcher-2",))
@@ -182,7 +183,8 @@ def test_one_that_stays_departs_not_when_it_is_started_again() -> None:
 def test_subscriptions_that_are_remembered_are_remembered_by_whoever_gets_them() -> None:
     ended = [record("s-1", distinct=True, until_s=50.0)]
     core = matcher("matcher-2", keeps=True)
-    core.scaling.on_hand_over_publications("matcher-1", HandOverPublications(NEW_EPOCH, 1, [], ended))
+    effects = core.scaling.on_hand_over_publications("matcher-1", HandOverPublications(NEW_EPOCH, 1, [], ended))
+    assert effects == [KeepForeign("matcher-1", NEW_EPOCH, 1, [], ended)]  # a start must find them again
     assert core.ended.all() == ended
 
 
@@ -194,6 +196,26 @@ def test_one_that_leaves_hands_over_the_subscriptions_it_remembers() -> None:
     assert effects[-2:] == [Send("matcher-2", [HandOverPublications(NEW_EPOCH, 1, [], ended)]), ReadKept(None)]
 
 
+def test_one_that_leaves_hands_over_subscriptions_that_end_meanwhile() -> None:
+    ids = ("s-1", "s-2", "s-3")
+    core = MatcherCore("matcher-1", lambda: 50 * 10**9, keeps_publications=True)
+    core.on_recovered([record("s-1", distinct=True), record("s-2"), record("s-3", distinct=True, until_s=60.0)])
+    core.on_configuration(SETTLED)
+    core.on_configuration(during("copying", LEAVING))
+    effects = [effect for id in ids[:2] for effect in unsubscribe(core, id)] + core.on_second(60.0)
+    sent = [m for e in effects if isinstance(e, Send) for m in e.messages if isinstance(m, HandOverPublications)]
+    assert sent == [
+        HandOverPublications(NEW_EPOCH, 1, [], [record("s-1", distinct=True, until_s=50.0)]),
+        HandOverPublications(NEW_EPOCH, 2, [], [record("s-3", distinct=True, until_s=60.0)]),
+    ]
+
+
+def test_one_that_leaves_sends_again_what_is_not_acknowledged() -> None:
+    core = changed()
+    sent = [effect for second in range(2 * AGAIN_S) for effect in core.on_second(float(second))]
+    assert sent == [Send("matcher-2", [part(1, *STORED)])]
+
+
 @pytest.mark.parametrize("configuration", [SETTLED, during("copying", LEAVING), during("ending", LEAVING), ENDED])
 @pytest.mark.parametrize("epoch", [OLD_EPOCH, NEW_EPOCH])
 def test_what_is_handed_over_is_kept_and_then_acknowledged_whenever_it_comes(
@@ -201,6 +223,6 @@ def test_what_is_handed_over_is_kept_and_then_acknowledged_whenever_it_comes(
 ) -> None:
     core = matcher("matcher-2", configuration=configuration, keeps=True)
     for _ in range(2):
-        (keep,) = core.scaling.on_hand_over_publications("matcher-1", HandOverPublications(epoch, 3, STORED))
+        keep, *_ = core.scaling.on_hand_over_publications("matcher-1", HandOverPublications(epoch, 3, STORED))
         assert keep == KeepForeign("matcher-1", epoch, 3, STORED)
         assert core.scaling.on_foreign_kept(keep) == [Send("matcher-1", [PublicationsHandedOver(epoch, 3)])]

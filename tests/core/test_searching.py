@@ -64,7 +64,7 @@ def test_each_is_told_with_its_batch(storage: DualDB) -> None:
     own = on_topic("a", n=1)
     keep(storage, batch(7, own, places=[4], previous=6, published_s=NOW_S - 1))
     search = searched(storage, question())
-    assert search.found == [Kept(NOW_S - 1, ORIGIN, 7, 4, own, 6)]
+    assert search.found == [Kept(NOW_S - 1, ORIGIN, 7, 4, own, 6, expires_s=NOW_S + 99)]
     assert search.reached_s is None
 
 
@@ -113,6 +113,31 @@ def test_what_has_expired_is_never_found(storage: DualDB) -> None:
     assert found(storage, now_s=1005.0) == [(3, 0), (1, 0)]
     assert found(storage, now_s=1049.999) == [(3, 0), (1, 0)]
     assert found(storage, now_s=1050.0) == [(3, 0)]
+
+
+def expiring(several: int) -> list[KeptBatch]:
+    """They expire at 1005 s."""
+    return [at(-number, number, content(expires="1970-01-01T00:16:45Z")) for number in range(1, several + 1)]
+
+
+@pytest.mark.parametrize("looked_at", [1, 2, 4])
+def test_what_expires_while_others_have_their_turn_is_not_found(
+    storage: DualDB, monkeypatch: pytest.MonkeyPatch, looked_at: int
+) -> None:
+    """Neither what was found before, nor what was only read."""
+    monkeypatch.setattr(searching, "PUBLICATIONS_AT_ONCE", looked_at)
+    keep(storage, *expiring(6), at(-9, 7))
+    search = Search(question())
+    search.step(storage, 1004.999)
+    assert search.found
+    while not search.is_done:
+        search.step(storage, 1005.0)
+    assert ([kept.sequence for kept in search.found], search.reached_s) == ([7], None)
+
+
+def test_an_answer_says_when_its_publications_expire(storage: DualDB) -> None:
+    keep(storage, *expiring(1), at(-2, 2))
+    assert [kept.expires_s for kept in searched(storage, question()).found] == [1005.0, NOW_S - 2 + 100.0]
 
 
 # How far an answer comes

@@ -93,6 +93,31 @@ async def test_all_that_is_kept_is_read_in_pieces(tmp_path: Path, monkeypatch: p
     await store.close()
 
 
+async def test_what_was_read_can_be_removed(tmp_path: Path) -> None:
+    """Whichever lists it lies in, and whether it says when it expires or not."""
+    store = await opened(tmp_path)
+    zone = {"type": "point", "lat": 40.0, "lon": 3.0}
+    expires = "1970-01-01T00:16:45Z"
+    await keep(
+        store,
+        at(-1, 1, on_topic("a", n=1), b"{}", content(topic="b", zone=zone, expires=expires)),
+        at(-2, 2, on_topic("a", n=2)),
+        at(5, 3, on_topic("a", n=3)),
+    )
+    pieces = await all_kept(store)
+    store.remove_kept([one for piece in pieces for one in piece if one.sequence != 2])
+    assert [[one.sequence for one in piece] for piece in await all_kept(store)] == [[2]]
+    assert await found(store, question(1, record("s-1", topic="b"))) == []
+    await store.close()
+
+
+async def test_whoever_begins_to_read_finds_what_others_had_handed_over(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    store.keep_foreign([at(-1, 1)], [], ignore)
+    assert [[one.sequence for one in piece] for piece in await all_kept(store)] == [[1]]
+    await store.close()
+
+
 async def test_a_piece_that_cannot_be_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "_AGAIN_S", 0.0)
     store = await opened(tmp_path)
@@ -159,6 +184,29 @@ async def test_on_a_full_disk_publications_are_given_up_and_counted(tmp_path: Pa
     await keep(store, at(-2, 2, on_topic("a"), b"{}"), at(-3, 3))
     assert store.not_kept == 3
     assert all(sequence == 1 for sequence, _ in await found(store))
+    await store.close()
+
+
+async def test_on_a_full_disk_what_others_hand_over_is_refused(tmp_path: Path) -> None:
+    """They still have it."""
+    store = await full(tmp_path)
+    ended = [record("s-9", distinct=True, until_s=NOW_S - 1)]
+    failure = await written(lambda done: store.keep_foreign([at(-2, 2)], ended, done))
+    assert isinstance(failure, StorageFullError)
+    assert store.not_kept == 0
+    assert await store.read_ended() == []
+    await store.close()
+
+
+async def test_what_others_hand_over_is_kept_and_remembered_also_after_a_start(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    ended = [record(f"s-{number}", distinct=True, until_s=NOW_S - number) for number in (2, 1)]
+    for _ in range(2):
+        assert await written(lambda done: store.keep_foreign([at(-1, 1), at(-2, 2)], ended, done)) is None
+    store = await reopened(store)
+    assert store.recovered == []
+    assert await store.read_ended() == ended
+    assert await found(store) == [(1, 0), (2, 0)]
     await store.close()
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from braid.anchors import text_of
+from braid.keeping import keepers_of
 from braid.selector import selector_of
 from braid.subscription import SubscriptionRecord
 from tests.simulation.ledger import lost, out_of_order, twice, wrong
@@ -22,6 +23,7 @@ def problems_of(simulation: "Simulation") -> list[str]:
         *(f"out of order: {text}" for text in out_of_order(ledger)),
         *(f"stuck: {text}" for text in stuck(simulation)),
         *(f"misplaced: {text}" for text in misplaced(simulation)),
+        *(f"misplaced: {text}" for text in misplaced_publications(simulation)),
         *(f"unknown: {text}" for text in unknown(simulation)),
         *(f"violation: {text}" for text in violations(simulation)),
     ]
@@ -75,6 +77,27 @@ def misplaced(simulation: "Simulation") -> list[str]:
 def _is_old(record: SubscriptionRecord, promised: SubscriptionRecord | None) -> bool:
     """Since when it is given what it matches is not a promise."""
     return promised is None or replace(record, given_from_s=promised.given_from_s) != promised
+
+
+def misplaced_publications(simulation: "Simulation") -> list[str]:
+    """Each batch that was kept lies with its keeper; and nowhere else where the matcher says that it is so."""
+    configuration = simulation.zookeeper.configuration
+    selector = selector_of(configuration)
+    kept = {matcher.name: matcher.kept for matcher in simulation.matchers}
+    died = any(matcher.incarnation > 1 for matcher in simulation.matchers)
+    found = []
+    for matcher in simulation.matchers:
+        is_gone = matcher.name not in configuration.matchers
+        if died and is_gone:
+            continue  # what a matcher that leaves has not handed over when it dies may be missing
+        for key, batch in matcher.ever_kept.items():
+            for keeper in keepers_of(selector, batch.origin, batch.sequence, batch.contents):
+                if key not in kept[keeper]:
+                    found.append(f"{key} of {matcher.name} is missing at {keeper}")
+                is_over = not is_gone and not matcher.core.expects_foreign
+                if is_over and keeper != matcher.name and key in matcher.kept:
+                    found.append(f"{key} of {keeper} is still at {matcher.name}")
+    return found
 
 
 def unknown(simulation: "Simulation") -> list[str]:

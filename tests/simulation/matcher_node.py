@@ -25,6 +25,7 @@ from services.matcher.effects import (
     Keep,
     KeepForeign,
     ReadKept,
+    RemoveKept,
     Search,
     Store,
     StoreState,
@@ -42,6 +43,7 @@ class SimulatedMatcher(TickingSlice):
         super().__init__(*arguments)
         self.disk: dict[str, SubscriptionRecord] = {}
         self.kept: dict[tuple[str, int], messages.KeptBatch] = {}
+        self.ever_kept: dict[tuple[str, int], messages.KeptBatch] = {}  # also what was removed since
         self.foreign_expected = False
 
     def reset(self) -> None:
@@ -58,6 +60,7 @@ class SimulatedMatcher(TickingSlice):
         self._written_s = self._bulk_written_s = 0.0
         self._in_bulk: Counter[str] = Counter()
         self._marks = 0
+        self._pieces = choice((2, 20))  # batches that are read at once
         self._continuing = False
 
     def on_configuration(self, configuration: Configuration) -> None:
@@ -197,8 +200,11 @@ class SimulatedMatcher(TickingSlice):
             case KeepForeign():
                 self._keep(effect.batches)
                 self.perform(self.core.scaling.on_foreign_kept(effect))
-            case ReadKept(after):
-                self._read_kept(after)
+            case ReadKept(after, reader):
+                self._read_kept(after, reader)
+            case RemoveKept(batches):
+                for batch in batches:
+                    self.kept.pop((batch.origin, batch.sequence), None)
             case Search():
                 self.perform(self.core.on_searched(effect, self._search(effect.question), None))
             case _:
@@ -211,13 +217,15 @@ class SimulatedMatcher(TickingSlice):
     def _keep(self, batches: list[messages.KeptBatch]) -> None:
         for batch in batches:
             self.kept[batch.origin, batch.sequence] = batch
+            self.ever_kept[batch.origin, batch.sequence] = batch
 
-    def _read_kept(self, after: Cursor | None) -> None:
-        """Two at a time, in the order of their keys."""
+    def _read_kept(self, after: Cursor | None, reader: int) -> None:
+        """A few at a time, in the order of their keys."""
         begin = ("", 0) if after is None else (after.database, int(after.key))
         keys = sorted(key for key in self.kept if key > begin)
-        more = Cursor(keys[1][0], b"%d" % keys[1][1]) if len(keys) > 2 else None
-        self.perform(self.core.scaling.on_kept_read([self.kept[key] for key in keys[:2]], more))
+        some, more = keys[: self._pieces], keys[self._pieces :]
+        after = Cursor(some[-1][0], b"%d" % some[-1][1]) if more else None
+        self.perform(self.core.scaling.on_kept_read([self.kept[key] for key in some], after, reader))
 
     def _search(self, question: messages.FindPublications) -> list[Kept]:
         judge = Judge(question.record)
@@ -238,6 +246,8 @@ class SimulatedMatcher(TickingSlice):
 def _nobody_waits_for(effect: Any) -> bool:
     match effect:
         case StoreState() | Forget() | WhenForgotten() | ExpectForeign(False) | Erase(_, None):
+            return True
+        case KeepForeign() | RemoveKept() | ReadKept(None):
             return True
         case _:
             return False

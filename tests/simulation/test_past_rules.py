@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from services.connpoint import remembered
 from services.connpoint.catching_up import CatchingUp
 from services.exitpoint import core as exitpoint_core
-from services.matcher import departing
+from services.matcher import departing, relocating
 from services.matcher.departing import Departure
 from services.matcher.keeping import Keeping
+from services.matcher.moving_kept import MovingKept
 from services.matcher.past import Past
 from services.matcher.scaling import MatcherScaling
 from tests.simulation import connpoint_node
@@ -65,6 +66,18 @@ def gone_before_all_is_handed_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Departure, "is_done", True)
 
 
+def nothing_is_relocated(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MovingKept, "relocate", lambda *_: [])
+
+
+def removed_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
+    class Hasty(Departure):
+        is_done = True
+
+    patch.setattr(relocating, "Departure", Hasty)
+    patch.setattr(relocating, "REMOVE_AFTER_S", 0.0)
+
+
 def the_order_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(connpoint_node, "is_in_order", lambda *_: True)
 
@@ -104,6 +117,8 @@ def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch
         (nothing_is_handed_over, PastScalingSimulation, "lost"),
         (what_comes_meanwhile_is_not_handed_over, PastScalingSimulation, "lost"),
         (gone_before_all_is_handed_over, SlowDepartures, "lost"),
+        (nothing_is_relocated, PastScalingSimulation, "misplaced"),
+        (removed_before_it_is_stored, PastScalingSimulation, "misplaced"),
         (the_order_is_not_looked_at, PastScalingSimulation, "out of order"),
         (attempts_are_mixed, PastCrashingSimulation, "lost"),
         (those_that_are_not_given_their_past_yet_are_relied_on, DistinctSimulation, "lost"),

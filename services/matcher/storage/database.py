@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 import plyvel
 
+from braid.leveldb import settle
+from services.matcher.storage.closing import Closing
 from services.matcher.storage.keys import COUNTERS_KEY, ENTRIES_BEGIN, ChecksumError, opened, sealed
 from services.matcher.storage.records import Kind
 from services.matcher.storage.settings import StorageSettings
@@ -104,15 +106,23 @@ class Database:
         return self._database
 
     def close(self) -> None:
+        """With the last word of the storage; it does not matter who waits for LevelDB then."""
         if self._database is not None:
             self.checkpoint(closing=True)
-            self.abandon()
-
-    def abandon(self) -> None:
-        """Without a word: what is damaged, or goes anyway."""
-        if self._database is not None:
             self._database.close()
             self._database = None
+
+    def abandon(self) -> None:
+        """Without a word: what is damaged."""
+        if self._database is not None:
+            settle(self._database)
+            self._database.close()
+            self._database = None
+
+    def give_away(self) -> Closing | None:
+        """What goes anyway, and has another path by now."""
+        database, self._database = self._database, None
+        return None if database is None else Closing(database)
 
     # Reading
 

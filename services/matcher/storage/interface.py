@@ -113,6 +113,9 @@ class Storage(Protocol):
         meantime may or may not be among them; what is moved within the storage may come twice.
         """
 
+    def remember(self, filed: Sequence[Filed], now_s: float) -> None:
+        """Distinct subscriptions that have ended somewhere else, as if they had ended here."""
+
     def ended(self, now_s: float) -> list[StoredSubscription]:
         """All distinct subscriptions that have ended and are remembered; reads all there are."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from services.matcher.storage import keys
+from services.matcher.storage.closing import Closing
 from services.matcher.storage.database import DamagedError, Database, Write
 from services.matcher.storage.keys import ENTRIES_BEGIN
 from services.matcher.storage.records import Kind, Stored, StoredSubscription
@@ -19,7 +20,9 @@ Tell = Callable[[list[Stored]], None]
 
 
 class Empty:
-    """Tells of what has expired, where somebody listens, then closes a database and removes it file by file."""
+    """Tells of what has expired, where somebody listens, then moves a database to the trash, has it closed, and removes
+    it file by file.
+    """
 
     def __init__(self, trash: Path, database: Database | None, path: Path, tell_kinds: int, tell: Tell) -> None:
         self._trash = trash
@@ -28,6 +31,7 @@ class Empty:
         self._kinds = tell_kinds if database is not None and database.kinds & tell_kinds else 0
         self._tell = tell
         self._at = ENTRIES_BEGIN
+        self._closing: Closing | None = None
         self.is_done = False
 
     def step(self, entries_max: int, now_s: float) -> int:
@@ -46,15 +50,21 @@ class Empty:
         return max(1, len(fitting)) * _ENTRIES_PER_FILE
 
     def set_aside(self) -> None:
-        """From here on its name is free again."""
+        """It is in the trash from here on. Its name is free again when it is closed."""
         assert self.database is not None
-        self.database.abandon()
         self._trash.mkdir(exist_ok=True)
         number = 0
         while (aside := self._trash / f"{self.database.name.replace('/', '_')}.{number}").exists():
             number += 1
         self.path = self.database.path.rename(aside)
+        self._closing = self.database.give_away()
         self.database = None
+
+    def must_wait(self, timeout_s: float | None = 0.0) -> bool:
+        """Whether it is still being closed, after so long."""
+        if self._closing is not None and self._closing.wait(timeout_s):
+            self._closing = None
+        return self._closing is not None
 
     def _tell_some(self, entries_max: int) -> int:
         assert self.database is not None

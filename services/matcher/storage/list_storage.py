@@ -156,7 +156,7 @@ class ListStorage:
 
     def remove_publications(self, filed: Sequence[Filed]) -> int:
         windows = self._publications
-        return sum(windows.reading(partial(removing.remove_publication, windows, one)) for one in filed)
+        return windows.reading(partial(removing.remove_publications, windows, filed, self._settings))
 
     def read_piece(
         self, kind: Kind, now_s: float, after: Cursor | None, limit: int, lists: Sequence[bytes] | None = None
@@ -164,6 +164,18 @@ class ListStorage:
         now_s = self._at(now_s)
         windows = self._subscriptions if kind is Kind.SUBSCRIPTION else self._publications
         return windows.reading(lambda: pieces.read_piece(windows, kind, now_s, after, limit, lists=lists))
+
+    def remember(self, filed: Sequence[Filed], now_s: float) -> None:
+        now_s = self._at(now_s)
+        self._check_room(len(filed))
+        writes: dict[Database, Write] = {}
+        for one in filed:
+            record = one.record
+            assert isinstance(record, StoredSubscription)
+            assert record.distinct
+            if record.until_s + self._settings.remember_s > now_s:
+                self._file_subscription(record, one.lists, now_s, writes)
+        self._write_all(writes)
 
     def ended(self, now_s: float) -> list[StoredSubscription]:
         now_s = self._at(now_s)
@@ -225,20 +237,21 @@ class ListStorage:
         """One write for each database. Returns where records went; those that have expired went nowhere."""
         writes: dict[Database, Write] = {}
         for record, lists in filed:
-            if isinstance(record, StoredSubscription):
-                self._file_subscription(record, lists, now_s, writes)
-            else:
+            if not isinstance(record, StoredSubscription):
                 self._file_publication(record, lists, now_s, writes)
+            elif record.until_s > now_s:
+                self._file_subscription(record, lists, now_s, writes)
+        self._write_all(writes)
+        return list(writes)
+
+    def _write_all(self, writes: dict[Database, Write]) -> None:
         for database, write in writes.items():
             self._subscriptions.reading(partial(database.write, write))
             self._upkeep.note_written(write.size)
-        return list(writes)
 
     def _file_subscription(
         self, record: StoredSubscription, lists: Sequence[bytes], now_s: float, writes: dict[Database, Write]
     ) -> None:
-        if record.until_s <= now_s:
-            return
         expires_s = record.until_s + self._settings.remember_s if record.distinct else record.until_s
         database = self._subscriptions.place(Kind.SUBSCRIPTION, record.made_s, expires_s, now_s)
         write = writes.get(database) or writes.setdefault(database, Write())

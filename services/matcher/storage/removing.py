@@ -13,6 +13,7 @@ from msgspec.structs import replace as changed
 from services.matcher.storage import keys
 from services.matcher.storage.database import Database, Write
 from services.matcher.storage.records import Filed, Kind, Stored, StoredPublication, StoredSubscription
+from services.matcher.storage.settings import StorageSettings
 from services.matcher.storage.windows import Windows
 
 WriteFiled = Callable[[Sequence[tuple[Stored, Sequence[bytes]]], float], list[Database]]
@@ -102,14 +103,23 @@ def finish_replacing(windows: Windows, write: WriteFiled, now_s: float) -> None:
             base.write(Write(others_removed=[key]))
 
 
-def remove_publication(windows: Windows, filed: Filed) -> bool:
-    """It lies where it was put, which follows from itself."""
-    record = filed.record
-    assert isinstance(record, StoredPublication)
-    entries = [keys.entry_key(name, Kind.PUBLICATION, record.made_s, record.id) for name in filed.lists]
-    database = windows.existing(record.made_s, record.expires_s)
-    # Only what is there is counted as removed.
-    present = [] if database is None else [entry for entry in entries if database.get(entry) is not None]
-    if database is not None and present:
-        database.write(Write(removed=present))
-    return bool(present)
+def remove_publications(windows: Windows, filed: Sequence[Filed], settings: StorageSettings) -> int:
+    """How many were there. Each lies where it was put, which follows from itself; one write for each database."""
+    removed = 0
+    writes: dict[Database, Write] = {}
+    for one in filed:
+        record = one.record
+        assert isinstance(record, StoredPublication)
+        database = windows.existing(record.made_s, settings.expiry_s(record.made_s, record.expires_s))
+        if database is None:
+            continue
+        entries = [keys.entry_key(name, Kind.PUBLICATION, record.made_s, record.id) for name in one.lists]
+        # Only what is there is counted as removed.
+        present = [entry for entry in entries if database.get(entry) is not None]
+        removed += bool(present)
+        write = writes.get(database) or writes.setdefault(database, Write())
+        write.removed += present
+    for database, write in writes.items():
+        if write.removed:
+            database.write(write)
+    return removed

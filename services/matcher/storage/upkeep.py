@@ -19,6 +19,7 @@ from services.matcher.storage.windows import Windows
 
 OnExpire = Callable[[Sequence[Stored]], None]
 _MEASURE_S = 1.0  # between two measurements of the disk and lines of the ledger
+_WAIT_S = 0.001  # in a slice that has nothing to do but to wait
 _EVICT_TO = 0.9  # of the level from which publications are given up
 
 
@@ -92,12 +93,21 @@ class Upkeep:
             self.measure(now_s)
             self._plan(now_s)
         left = entries_max
-        while self._jobs and left > 0:
-            job = self._jobs[0]
+        while left > 0 and (job := self._next_job()) is not None:
             left -= self._step(job, left, now_s)
             if job.is_done:
                 self._jobs.remove(job)
         return bool(self._jobs)
+
+    def _next_job(self) -> "Empty | Move | Count | None":
+        """The first that need not wait. Where all must, one is waited for, a little: a slice with nothing in it would
+        only be followed by the next one.
+        """
+        for job in self._jobs:
+            if not isinstance(job, Empty) or not job.must_wait():
+                return job
+        first = self._jobs[0] if self._jobs else None
+        return first if isinstance(first, Empty) and not first.must_wait(_WAIT_S) else None
 
     def _step(self, job: Empty | Move | Count, entries_max: int, now_s: float) -> int:
         try:
@@ -119,11 +129,13 @@ class Upkeep:
         self.usage.windows_dropped += 1
 
     def _give_up(self, part: Windows, database: Database) -> None:
-        """Before its time: its name must be free at once."""
+        """Before its time: the name of a window must be free at once, because it may come again."""
         part.take_out(database)
         self.write_ledger()
         job = Empty(self._trash, database, database.path, 0, self._tell)
         job.set_aside()
+        if not database.is_base:
+            job.must_wait(None)
         self._jobs.append(job)
 
     # Plans
@@ -188,8 +200,10 @@ class Upkeep:
     def close(self) -> None:
         """What was still to be emptied has its name as before, or lies in the trash already."""
         for job in self._jobs:
-            if isinstance(job, Empty) and job.database is not None:
-                job.database.close()
+            if isinstance(job, Empty):
+                job.must_wait(None)
+                if job.database is not None:
+                    job.database.close()
 
     # Listeners
 

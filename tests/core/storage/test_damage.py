@@ -230,6 +230,8 @@ class FullDisk:
     def write(self) -> None:
         raise plyvel.IOError(b"IO error: 000003.log: No space left on device")
 
+    def compact_range(self, **_: object) -> None: ...
+
     def close(self) -> None:
         self._real.close()
 

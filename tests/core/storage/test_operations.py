@@ -202,3 +202,20 @@ def test_replacing_that_a_crash_interrupted_is_finished(tmp_path: Path, monkeypa
     storage = DualDB(tmp_path, SMALL, NOW_S)
     assert [one.lists for one in everything(storage, Kind.SUBSCRIPTION, NOW_S)] == [(list_id("b"),)]
     storage.close()
+
+
+@pytest.mark.parametrize("layout", ["dual", "two"])
+def test_what_ended_somewhere_else_is_remembered_as_long(tmp_path: Path, layout: str) -> None:
+    storage = LAYOUTS[layout](tmp_path, SMALL, NOW_S)
+    b = list_id("b")
+    storage.publish(publication("p", NOW_S - 2), [A], NOW_S)
+    for _ in range(2):
+        storage.remember([Filed(subscription("s", NOW_S - 5, until_s=NOW_S - 1, distinct=True), (A, b))], NOW_S)
+    storage.remember([Filed(subscription("t", NOW_S - 9, until_s=NOW_S - 6, distinct=True), (A,))], NOW_S)
+    storage.close()
+    storage = LAYOUTS[layout](tmp_path, SMALL, NOW_S)
+    assert [one.id for one in storage.ended(NOW_S)] == ["s"]
+    assert everything(storage, Kind.SUBSCRIPTION, NOW_S) == []
+    assert storage.subscribe(subscription("u", from_s=NOW_S - 9, distinct=True), [A], NOW_S) == []
+    assert storage.ended(NOW_S + 4.9) != [] == storage.ended(NOW_S + 5)
+    storage.close()
