@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from braid.matching.index import IndexFullError, MatchIndex
 from braid.messages import (
@@ -134,7 +135,8 @@ def test_answers_of_the_new_epoch_wait_until_every_access_point_has_passed() -> 
     given = record(MOVING[0], "n = 1")
     stored = Answer("accesspoint-1", SubscriptionStored(NEW_EPOCH, 1, "connpoint-1", MOVING[0]))
     removed = Answer("accesspoint-2", SubscriptionRemoved(NEW_EPOCH, 2, "connpoint-1", MOVING[1], existed=True))
-    assert core.on_subscribe("accesspoint-1", Subscribe(NEW_EPOCH, 1, "connpoint-1", given)) == [Store(given, stored)]
+    kept = replace(given, given_from_s=0.0)
+    assert core.on_subscribe("accesspoint-1", Subscribe(NEW_EPOCH, 1, "connpoint-1", given)) == [Store(kept, stored)]
     assert core.on_unsubscribe("accesspoint-2", Unsubscribe(NEW_EPOCH, 2, "connpoint-1", MOVING[1])) == [
         Erase([MOVING[1]], removed)
     ]
