@@ -11,6 +11,7 @@ from braid.matching.engine.memory import ZONES, Memory
 from braid.matching.engine.programs import CHECKED, MEMBER_SHIFT
 from braid.matching.meaning import PREDICATES_MAX, Publication, read_publication, zone_accepts
 from braid.matching.previous import Attributes
+from braid.matching.relations import Relation, Relations
 from braid.subscription import SubscriptionRecord
 from braid.topics import matches, parse_pattern, parse_topic
 from braid.zones import PreparedZone, ZoneArray, ZoneStore, intersect_pairs, prepare
@@ -25,9 +26,10 @@ class CheckedSubscription(msgspec.Struct):
     filter: Filter | None
     pattern: tuple[str, ...]  # of its topic
     looks_back_to: frozenset[str]  # attributes
+    relations: frozenset[Relation]  # that it is found by
 
     @classmethod
-    def of(cls, record: SubscriptionRecord) -> "CheckedSubscription":
+    def of(cls, record: SubscriptionRecord, relations: frozenset[Relation] = frozenset()) -> "CheckedSubscription":
         filter = None
         if record.filter:
             filter = parse(record.filter, max_predicates=PREDICATES_MAX, max_alternatives=PREDICATES_MAX)
@@ -36,6 +38,7 @@ class CheckedSubscription(msgspec.Struct):
             filter,
             parse_pattern(record.topic) if record.topic else (),
             frozenset() if filter is None else attributes_before(filter),
+            relations,
         )
 
     def accepts(self, seen: "Seen") -> bool:
@@ -66,16 +69,19 @@ class Seen:
 
 
 class Checks:
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, relations: Relations) -> None:
+        self._relations = relations
         self._checked: dict[int, CheckedSubscription] = {}
         self._zones = ZoneStore(memory.buffer(ZONES))
         self.looked_back_to: Counter[str] = Counter()  # attributes that filters say `prev` of, with how many do
 
-    def add(self, number: int, record: SubscriptionRecord, flags: int) -> None:
+    def add(self, number: int, record: SubscriptionRecord, flags: int, relations: frozenset[Relation]) -> None:
         """Keeps what is needed of a subscription to settle what the engine leaves open of it."""
         if flags & CHECKED:
-            checked = self._checked[number] = CheckedSubscription.of(record)
+            checked = self._checked[number] = CheckedSubscription.of(record, relations)
             self.looked_back_to.update(checked.looks_back_to)
+            if relations:
+                self._relations.add(relations)
         elif record.zone is not None:
             self._zones.put(number, record.zone)
 
@@ -86,6 +92,8 @@ class Checks:
                 self.looked_back_to[attribute] -= 1
                 if not self.looked_back_to[attribute]:
                     del self.looked_back_to[attribute]
+            if checked.relations:
+                self._relations.remove(checked.relations)
         self._zones.remove(number)
 
     def settle(

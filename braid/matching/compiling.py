@@ -28,6 +28,7 @@ from braid.filters.evaluator import COMPARE
 from braid.matching.engine import keys
 from braid.matching.engine.conditions import ABOVE, BELOW, OUTSIDE, TEXT_LENGTH_MAX, WITHIN
 from braid.matching.engine.programs import CHECKED, ZONED
+from braid.matching.relations import Relation, Relations
 from braid.matching.row_writing import Hash, Key, Row, RowWriter, has, lacks, none_of, one_of
 from braid.matching.topic_shapes import Chosen, TopicShapes
 from braid.subscription import SubscriptionRecord
@@ -40,11 +41,12 @@ Conjunctions = list[list[Row]]
 
 
 class Given(NamedTuple):
-    """Rows of a subscription, the flags of its members, and the shapes that its topic is found by."""
+    """Rows of a subscription, the flags of its members, and by which shapes and relations it is found."""
 
     rows: bytes
     flags: int
     topic: Chosen | None = None
+    relations: frozenset[Relation] = frozenset()
 
 
 _NOTHING_GIVEN = Given(b"", 0)
@@ -75,30 +77,39 @@ def compile_parts(record: SubscriptionRecord, writer: RowWriter, shapes: TopicSh
     return Given(rows, flags, topic)
 
 
-def compile_whole(record: SubscriptionRecord, parts: Given, writer: RowWriter) -> Given:
+def compile_whole(record: SubscriptionRecord, parts: Given, writer: RowWriter, relations: Relations) -> Given:
     """Its filter too. Raises `FilterError` for a filter that no connection point would have accepted."""
-    conjunctions, exact = _filter(record.filter, writer)
-    return Given(writer.whole(parts.rows, conjunctions), parts.flags | (0 if exact else CHECKED), parts.topic)
+    conjunctions, exact, used = _filter(record.filter, writer, relations)
+    flags = parts.flags | (0 if exact else CHECKED)
+    return Given(writer.whole(parts.rows, conjunctions), flags, parts.topic, used)
 
 
-def _filter(text: str, writer: RowWriter) -> tuple[Conjunctions, bool]:
+def _filter(text: str, writer: RowWriter, relations: Relations) -> tuple[Conjunctions, bool, frozenset[Relation]]:
     if not text:
-        return [[]], True
-    exact = True
+        return [[]], True, frozenset()
+    exact, used = True, set[Relation]()
     conjunctions: Conjunctions = []
     conditions = 0
     for literals in alternatives(
         parse(text, max_predicates=_ACCEPTED, max_alternatives=_ACCEPTED), max_alternatives=_ACCEPTED
     ):
         choices = [_literal(literal, writer) for literal in literals]
+        for place, (predicate, negated) in enumerate(literals):
+            if negated or not isinstance(predicate, ComparisonWithPrevious):
+                continue
+            relation = relations.choose(predicate, used)
+            if relation is not None:  # one for each conjunction; several would be multiplied
+                choices[place] = Choice(relations.rows(predicate, relation, writer), exact=False)
+                used.add(relation)
+                break
         exact = exact and all(choice.exact for choice in choices)
         for rows in product(*(choice.rows for choice in choices)):
             conjunction = [row for part in rows for row in part]
             conjunctions.append(conjunction)
             conditions += sum(max(1, len(row.keys)) for row in conjunction)
             if conditions > _CONDITIONS_MAX and len(conjunctions) > 1:
-                return [[]], False
-    return conjunctions, exact
+                return [[]], False, frozenset()
+    return conjunctions, exact, frozenset(used)
 
 
 def _literal(literal: Literal, writer: RowWriter) -> Choice:

@@ -27,6 +27,7 @@ from braid.matching.pair_explanation import explain_pair
 from braid.matching.previous import PreviousPublications
 from braid.matching.publications import ExtraKeys, in_canonical_form
 from braid.matching.records import Records
+from braid.matching.relations import Relations
 from braid.matching.room import CHARACTERS_AT_ONCE, IndexFullError, Room
 from braid.matching.row_writing import RowWriter
 from braid.matching.search import Search, chunks
@@ -58,10 +59,11 @@ class MatchIndex:
         self._records = Records()
         self._writer = RowWriter(self._memory)
         self._shapes = TopicShapes(self._memory)
-        self._checks = Checks(self._memory)
+        self._relations = Relations()
+        self._checks = Checks(self._memory, self._relations)
         self._previous = PreviousPublications()
         extra_keys = ExtraKeys(self._memory, self._writer)
-        self._search = Search(self._memory, extra_keys, self._checks, self._previous)
+        self._search = Search(self._memory, extra_keys, self._checks, self._previous, self._relations)
         self._homes: dict[str, int] = {}
         self._home_names: list[str] = []
 
@@ -98,7 +100,7 @@ class MatchIndex:
         except ValueError:
             self._give_up(record, number)
             raise
-        self._keep(record, number, parts.flags)
+        self._keep(record, number, parts)
 
     def add_many(self, records: Iterable[SubscriptionRecord]) -> None:
         """The same as adding each, some times faster.
@@ -222,7 +224,7 @@ class MatchIndex:
         """Of distinct ids; what was raised for those that cannot be added."""
         filter_bytes = sum(len(record.filter) for record in records)
         self._room.check(len(records), filter_bytes, len(self._records), len(self._home_names))
-        together: list[tuple[SubscriptionRecord, int, int]] = []
+        together: list[tuple[SubscriptionRecord, int, Given]] = []
         left: list[SubscriptionRecord] = []
         refusals: list[ValueError] = []
         self._changes.begin()
@@ -233,10 +235,10 @@ class MatchIndex:
                 refusals.append(error)
                 continue
             self._changes.put(record, number, self._home(record.home), parts.flags, parts.rows)
-            together.append((record, number, parts.flags))
-        for (record, number, flags), is_plain in zip(together, self._changes.add_batch(), strict=True):
+            together.append((record, number, parts))
+        for (record, number, parts), is_plain in zip(together, self._changes.add_batch(), strict=True):
             if is_plain:
-                self._keep(record, number, flags)
+                self._keep(record, number, parts)
             else:
                 self._give_up(record, number)
                 left.append(record)
@@ -260,7 +262,7 @@ class MatchIndex:
 
     def _add_compiled(self, record: SubscriptionRecord, number: int, home: int, parts: Given) -> Given:
         """One whose filter the engine does not read itself."""
-        whole = compile_whole(record, parts, self._writer)
+        whole = compile_whole(record, parts, self._writer, self._relations)
         self._changes.add_rows(record, number, home, whole.flags, whole.rows)
         return whole
 
@@ -270,13 +272,13 @@ class MatchIndex:
             self._shapes.remove(number, record)
         self._records.release(number)
 
-    def _keep(self, record: SubscriptionRecord, number: int, flags: int) -> None:
+    def _keep(self, record: SubscriptionRecord, number: int, parts: Given) -> None:
         """What the engine was told, everybody else is told, in the place of what has the same id."""
         if record.id in self._records:
             self._remove(record.id)
         self._records.put(number, record)
-        if flags & (CHECKED | ZONED):
-            self._checks.add(number, record, flags)
+        if parts.flags & (CHECKED | ZONED):
+            self._checks.add(number, record, parts.flags, parts.relations)
         if not self._checks.looked_back_to:
             self._previous.clear()
 

@@ -14,6 +14,7 @@ from braid.matching.engine.reading import EVENT, MATCHED_END, PENDING_END, STATU
 from braid.matching.engine.reporting import PENDING_WORDS
 from braid.matching.previous import Attributes, PreviousPublications, Published, read_published
 from braid.matching.publications import ExtraKeys, in_canonical_form
+from braid.matching.relations import Relations
 
 AT_ONCE = 1024  # publications that are read before they are searched for
 BYTES_AT_ONCE = 8 * 1024 * 1024
@@ -46,12 +47,20 @@ def chunks(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 class Search:
-    def __init__(self, memory: Memory, extra_keys: ExtraKeys, checks: Checks, previous: PreviousPublications) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        extra_keys: ExtraKeys,
+        checks: Checks,
+        previous: PreviousPublications,
+        relations: Relations,
+    ) -> None:
         self._memory = memory
         self._input = memory.buffer(INPUT)
         self._extra_keys = extra_keys
         self._checks = checks
         self._previous = previous
+        self._relations = relations
 
     def search(self, contents: list[bytes], now_s: float, now: bytes, remember: bool) -> tuple[Integers, Integers, int]:
         """Where the matches of each content end, the numbers of the subscriptions, and how many are unreadable."""
@@ -67,7 +76,7 @@ class Search:
         self, contents: list[bytes], now_s: float, now: bytes, remember: bool
     ) -> tuple[Integers, Integers, int]:
         parts: list[tuple[Integers, Integers]] = []
-        batch = _Batch(contents)
+        batch = self._batch(contents)
         first, total, unreadable = 0, 0, 0
         while first < len(contents):
             read = self._read(batch, first, now)
@@ -76,7 +85,7 @@ class Search:
             if unusual.size:
                 respelled = _respelled(batch.contents, unusual + first)
                 if respelled != batch.contents:
-                    batch = _Batch(respelled)
+                    batch = self._batch(respelled)
                     continue
                 unreadable += unusual.size
             extra_ends, extra = self._extra_keys.of(events, batch.joined, int(self._memory.addresses[INPUT]))
@@ -94,6 +103,9 @@ class Search:
         if remember and self._checks.looked_back_to:
             self._previous.remember(batch.published(), self._checks.looked_back_to)
         return np.concatenate([ends for ends, _ in parts]), np.concatenate([found for _, found in parts]), unreadable
+
+    def _batch(self, contents: list[bytes]) -> "_Batch":
+        return _Batch(contents, self._previous, self._relations)
 
     def _read(self, batch: "_Batch", first: int, now: bytes) -> int:
         size = len(batch.joined)
@@ -114,7 +126,7 @@ class Search:
         if not left:
             return ends, numbers
         pairs = self._memory.view(PENDING, left * PENDING_WORDS).reshape(-1, PENDING_WORDS).copy()
-        before = batch.before(self._previous) if self._checks.looked_back_to else None
+        before = batch.before() if self._checks.looked_back_to else None
         matching = self._checks.settle(pairs[:, 0] + first, pairs[:, 1], batch.contents, before)
         pairs = pairs[matching]
         owners = np.concatenate((np.repeat(np.arange(begun, searched), np.diff(ends, prepend=0)), pairs[:, 0]))
@@ -124,12 +136,16 @@ class Search:
 
 
 class _Batch:
-    def __init__(self, contents: list[bytes]) -> None:
+    """`joined` is what the engine reads: the contents, with what relates them to those before."""
+
+    def __init__(self, contents: list[bytes], previous: PreviousPublications, relations: Relations) -> None:
         self.contents = contents
-        self.joined = b"".join(contents)
-        self.ends: Integers = np.cumsum(np.fromiter(map(len, contents), dtype=np.int64, count=len(contents)))
+        self._previous = previous
         self._published: list[Published] | None = None
         self._before: list[Attributes | None] | None = None
+        read = self._related(relations) if relations else contents
+        self.joined = b"".join(read)
+        self.ends: Integers = np.cumsum(np.fromiter(map(len, read), dtype=np.int64, count=len(read)))
 
     def published(self) -> list[Published]:
         if self._published is None:
@@ -138,11 +154,17 @@ class _Batch:
             ]
         return self._published
 
-    def before(self, previous: PreviousPublications) -> list[Attributes | None]:
+    def before(self) -> list[Attributes | None]:
         """What came before each; nothing of the batch itself is remembered yet."""
         if self._before is None:
-            self._before = previous.before_each(self.published())
+            self._before = self._previous.before_each(self.published())
         return self._before
+
+    def _related(self, relations: Relations) -> list[bytes]:
+        return [
+            relations.written_into(content, published.attributes, before)
+            for content, published, before in zip(self.contents, self.published(), self.before(), strict=True)
+        ]
 
 
 def _respelled(contents: list[bytes], unusual: Integers) -> list[bytes]:
