@@ -24,7 +24,7 @@ from braid.matching.handing_out import in_lists
 from braid.matching.matches import Matches
 from braid.matching.meaning import read_publication
 from braid.matching.pair_explanation import explain_pair
-from braid.matching.previous import PreviousPublications
+from braid.matching.previous import Position, PreviousPublications
 from braid.matching.publications import ExtraKeys, in_canonical_form
 from braid.matching.records import Records
 from braid.matching.relations import Relations
@@ -127,8 +127,17 @@ class MatchIndex:
             self._previous.clear()
         return record
 
-    def match(self, contents: Sequence[bytes], now_s: float, *, remember: bool = True) -> Matches:
+    def match(
+        self,
+        contents: Sequence[bytes],
+        now_s: float,
+        *,
+        remember: bool = True,
+        positions: Sequence[Position] | None = None,
+    ) -> Matches:
         """Which subscriptions each content matches. Without `remember` it is as if they had never been published.
+
+        `positions` say which publications these are, where some may come again; `on_confirmed` says which do not.
 
         Contents are expected as connection points write them. What looks different is written anew and then matched, or
         counted as unreadable; only `data`, which must be the last member, is not looked at. `in_canonical_form` brings
@@ -141,7 +150,8 @@ class MatchIndex:
         self._counts[counts.IDS] = self._records.ids.ctypes.data
         now = format_instant(now_s).encode()
         for chunk in chunks(contents):
-            ends, numbers, bad = self._search.search(chunk, now_s, now, remember)
+            these = None if positions is None else positions[len(ids) : len(ids) + len(chunk)]
+            ends, numbers, bad = self._search.search(chunk, now_s, now, remember, these)
             ids += in_lists(self._records.ids, ends, numbers)
             unreadable += bad
             if several:
@@ -168,6 +178,15 @@ class MatchIndex:
         publication = read_publication(canonical)
         previous = self.previous_of(publication.topic)
         return Explained(ids, explain_pair(record, publication, previous, now_s))
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether some subscription says `prev`."""
+        return bool(self._checks.looked_back_to)
+
+    def on_confirmed(self, origin: str, watermark: int) -> None:
+        """Nothing up to there comes again from this origin."""
+        self._previous.on_confirmed(origin, watermark)
 
     def previous_of(self, topic: str) -> Mapping[str, Value] | None:
         """The attributes of the latest publication on a topic, as far as subscriptions say `prev` of them."""

@@ -12,7 +12,7 @@ from braid.matching.engine.memory import EVENTS, INPUT, MATCHED, PENDING, Memory
 from braid.matching.engine.programs import MEMBER_SHIFT
 from braid.matching.engine.reading import EVENT, MATCHED_END, PENDING_END, STATUS, UNUSUAL, read_batch
 from braid.matching.engine.reporting import PENDING_WORDS
-from braid.matching.previous import Attributes, PreviousPublications, Published, read_published
+from braid.matching.previous import Attributes, Position, PreviousPublications, Published, read_published
 from braid.matching.publications import ExtraKeys, in_canonical_form
 from braid.matching.relations import Relations
 
@@ -62,21 +62,23 @@ class Search:
         self._previous = previous
         self._relations = relations
 
-    def search(self, contents: list[bytes], now_s: float, now: bytes, remember: bool) -> tuple[Integers, Integers, int]:
+    def search(
+        self, contents: list[bytes], now_s: float, now: bytes, remember: bool, positions: Sequence[Position] | None
+    ) -> tuple[Integers, Integers, int]:
         """Where the matches of each content end, the numbers of the subscriptions, and how many are unreadable."""
         try:
-            return self._search(contents, now_s, now, remember)
+            return self._search(contents, now_s, now, remember, positions)
         except _READ_ERRORS:
             # The engine looks only at what it needs. Where Python then finds something that no connection point would
             # have written, all are written anew, and what cannot be is left out.
             written = [in_canonical_form(content) or _UNREADABLE for content in contents]
-            return self._search(written, now_s, now, remember)
+            return self._search(written, now_s, now, remember, positions)
 
     def _search(
-        self, contents: list[bytes], now_s: float, now: bytes, remember: bool
+        self, contents: list[bytes], now_s: float, now: bytes, remember: bool, positions: Sequence[Position] | None
     ) -> tuple[Integers, Integers, int]:
         parts: list[tuple[Integers, Integers]] = []
-        batch = self._batch(contents)
+        batch = self._batch(contents, positions)
         first, total, unreadable = 0, 0, 0
         while first < len(contents):
             read = self._read(batch, first, now)
@@ -85,7 +87,7 @@ class Search:
             if unusual.size:
                 respelled = _respelled(batch.contents, unusual + first)
                 if respelled != batch.contents:
-                    batch = self._batch(respelled)
+                    batch = self._batch(respelled, positions)
                     continue
                 unreadable += unusual.size
             extra_ends, extra = self._extra_keys.of(events, batch.joined, int(self._memory.addresses[INPUT]))
@@ -101,11 +103,11 @@ class Search:
                 total += len(numbers)
             first = read
         if remember and self._checks.looked_back_to:
-            self._previous.remember(batch.published(), self._checks.looked_back_to)
+            self._previous.remember(batch.published(), self._checks.looked_back_to, positions)
         return np.concatenate([ends for ends, _ in parts]), np.concatenate([found for _, found in parts]), unreadable
 
-    def _batch(self, contents: list[bytes]) -> "_Batch":
-        return _Batch(contents, self._previous, self._relations)
+    def _batch(self, contents: list[bytes], positions: Sequence[Position] | None) -> "_Batch":
+        return _Batch(contents, positions, self._previous, self._relations)
 
     def _read(self, batch: "_Batch", first: int, now: bytes) -> int:
         size = len(batch.joined)
@@ -138,8 +140,15 @@ class Search:
 class _Batch:
     """`joined` is what the engine reads: the contents, with what relates them to those before."""
 
-    def __init__(self, contents: list[bytes], previous: PreviousPublications, relations: Relations) -> None:
+    def __init__(
+        self,
+        contents: list[bytes],
+        positions: Sequence[Position] | None,
+        previous: PreviousPublications,
+        relations: Relations,
+    ) -> None:
         self.contents = contents
+        self._positions = positions
         self._previous = previous
         self._published: list[Published] | None = None
         self._before: list[Attributes | None] | None = None
@@ -157,7 +166,7 @@ class _Batch:
     def before(self) -> list[Attributes | None]:
         """What came before each; nothing of the batch itself is remembered yet."""
         if self._before is None:
-            self._before = self._previous.before_each(self.published())
+            self._before = self._previous.before_each(self.published(), self._positions)
         return self._before
 
     def _related(self, relations: Relations) -> list[bytes]:

@@ -15,6 +15,7 @@ import msgspec
 
 from braid.anchors import text_of
 from braid.matching.index import IndexFullError
+from braid.matching.previous import Position
 from braid.messages import (
     AnchorsKnown,
     ChangeMatcherOnExitPoint,
@@ -210,7 +211,8 @@ class MatcherCore:
 
     def _match(self, selector: Selector, requests: list[MatchRequest], now_s: float, arrived_ns: int) -> list[Send]:
         exitpoints, fan = selector.exitpoints, len(selector.exitpoints)
-        matches = self.index.match([content for request in requests for content in request.contents], now_s)
+        contents = [content for request in requests for content in request.contents]
+        matches = self.index.match(contents, now_s, positions=self._positions(requests))
         self.unreadable += matches.unreadable
         hidden = self._hidden(selector.epoch)
         if hidden:
@@ -236,6 +238,18 @@ class MatcherCore:
             partials.setdefault(exitpoints[request.publisher % fan], []).append(partial)
             first = last
         return [Send(exitpoint, messages) for exitpoint, messages in partials.items()]
+
+    def _positions(self, requests: list[MatchRequest]) -> list[Position] | None:
+        """Sent again, a batch is judged by what came before it the first time."""
+        if not self.index.looks_back:
+            return None
+        for request in requests:
+            self.index.on_confirmed(request.origin, request.watermark)
+        return [
+            Position(request.origin, request.sequence, place)
+            for request in requests
+            for place in (range(len(request.contents)) if request.places is None else request.places)
+        ]
 
     # Subscriptions
 

@@ -1,6 +1,7 @@
 """Match requests at the matcher: one partial for each, also when nothing matches."""
 
 import pytest
+from msgspec.structs import replace
 
 from braid.content import Content, encode_content
 from braid.messages import (
@@ -152,3 +153,16 @@ def test_a_traced_request() -> None:
     hops = [("connpoint-1", 1, 2), ("accesspoint-1", 3, 4)]
     (send,) = match(matcher(), request(1, hops=hops))
     assert send.messages[0].hops == [*hops, ("matcher-1", 7, 999)]
+
+
+def test_a_batch_that_is_sent_again_is_compared_with_what_came_before_it_the_first_time() -> None:
+    core = matcher(record("s-1", "price < prev(price) * 0.9"))
+    batches = [encode_content(Content(topic="stocks/acme", attributes={"price": price})) for price in (100, 80, 90)]
+    expected = [[], [("connpoint-1", [(0, ["s-1"], batches[1])])], []]
+    for attempt in range(2):
+        requests = [replace(request(n, each), attempt=attempt) for n, each in enumerate(batches, start=1)]
+        ((partials,),) = [[send.messages for send in match(core, *requests)]]
+        assert [partial.matched for partial in partials] == expected
+    last = replace(request(4, batches[1]), watermark=3)
+    ((partials,),) = [[send.messages for send in match(core, last)]]
+    assert [partial.matched for partial in partials] == [expected[1]]
