@@ -71,6 +71,7 @@ STORAGE_BYTES = Gauge("braid_storage_bytes", "Disk that a matcher's subscription
 STORAGE_ENTRIES = Gauge(
     "braid_storage_entries", "Entries in the lists of a matcher on disk; expired ones until they go"
 )
+STORAGE_WAITING = Gauge("braid_storage_waiting", "What waits for a matcher's disk", ["line"])
 STORAGE_WINDOWS_DROPPED = Gauge("braid_storage_windows_dropped", "Windows of expired records dropped, since start")
 STORAGE_DAMAGES = Gauge("braid_storage_damages", "Damaged databases found and repaired, since start")
 RECOVERY_SECONDS = Gauge(

@@ -57,7 +57,7 @@ from services.matcher.scaling import MatcherScaling
 from services.matcher.transfer import Pace
 
 _ENDS_AT_ONCE = 200  # subscriptions that end in one tick; the others follow in the next
-_REFUSE_AT_ONCE = 500
+_REFUSE_AT_ONCE = 100
 REQUESTS_KEPT_MAX = 20_000  # until every access point has passed the cut; what does not fit is sent again
 REQUESTS_KEPT_S_MAX = 3.0  # then they are answered without the access points that have not passed it
 
@@ -122,9 +122,10 @@ class MatcherCore:
 
     def _remove_refuse(self) -> Effects:
         effects: Effects = []
-        if self._holdings.shares.refuse_left:
-            effects.append(Forget(self._holdings.remove_refuse(_REFUSE_AT_ONCE)))
-            if self._holdings.shares.refuse_left:
+        if self._holdings.shares.has_refuse:
+            if ids := self._holdings.remove_refuse(_REFUSE_AT_ONCE):
+                effects.append(Forget(ids))
+            if self._holdings.shares.has_refuse:
                 return [*effects, Continue()]
             self._forgetting += 1
             effects.append(WhenForgotten())
@@ -140,7 +141,7 @@ class MatcherCore:
     @property
     def is_clean(self) -> bool:
         """Nothing that belongs to others is in the index, or was and is still on disk."""
-        return not self._holdings.shares.refuse_left and not self._forgetting
+        return not self._holdings.shares.has_refuse and not self._forgetting
 
     def on_all_forgotten(self) -> Effects:
         """The answer to `WhenForgotten`."""
@@ -400,7 +401,7 @@ class MatcherCore:
         if self._recovered and self._foreign_expected:
             self._holdings.throw_out_foreign(self._name, selector)
         self._recovered = False
-        return [Continue()] if self._foreign_expected or self._holdings.shares.refuse_left else []
+        return [Continue()] if self._foreign_expected or self._holdings.shares.has_refuse else []
 
     def on_begun(self) -> Effects:
         self._foreign_expected = True

@@ -96,7 +96,10 @@ class HandingOver:
         if self._transfer is None:
             return []
         self._transfer.on_stored(matcher, message.chunk)
-        return self.go_on()
+        effects: Effects = [*self._transfer.sends()]
+        if self._transfer.wants_to_go_on:
+            effects.append(Continue())
+        return effects
 
     def on_receiver_up(self, matcher: str) -> list[Send]:
         return [] if self._transfer is None else self._transfer.on_receiver_up(matcher)
@@ -109,8 +112,10 @@ class HandingOver:
             return self._acknowledge_again(matcher, message)
         if not self._is_next(matcher, message):
             return []  # those before it were lost with a link, and all of them will be sent again
+        # One that came during the copy may be sent twice: in its place, and as a change.
+        records = [record for record in message.records if not self._holdings.has_arrived(record)]
         try:
-            known = self._holdings.put_arrived(message.records)
+            known = self._holdings.put_arrived(records)
         except (IndexFullError, ValueError) as error:
             log.error("a chunk of another matcher cannot be kept", matcher=matcher, reason=str(error))
             return None
@@ -118,7 +123,7 @@ class HandingOver:
         for id, calls in message.calls.items():
             self._calls.learn(id, calls)
         self._taken[matcher] = message.chunk
-        state = StoreState(message.records, known, message.removed, matcher, message.epoch, message.chunk, message.ends)
+        state = StoreState(records, known, message.removed, matcher, message.epoch, message.chunk, message.ends)
         return [state, *self._holdings.announcing.changes()]
 
     def _is_next(self, matcher: str, message: AddMatcherState) -> bool:

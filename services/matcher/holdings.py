@@ -48,6 +48,10 @@ class Holdings:
             self._sorted_ids.add(record.id)
         return before
 
+    def has_arrived(self, record: SubscriptionRecord) -> bool:
+        """Just like this, in this scaling."""
+        return record.id in self.shares.arrived and self.index.get(record.id) == record
+
     def put_arrived(self, records: list[SubscriptionRecord]) -> set[str]:
         """Counts in the new epoch only. Returns the ids of which there was another record, in the index or as refuse.
 
@@ -111,7 +115,8 @@ class Holdings:
         self.shares.throw_away([id for id in self.index.ids() if selector.matcher_of(id) != name])
 
     def throw_out_all(self) -> None:
-        self.shares.throw_away(set(self.index.ids()))
+        if len(self.index):
+            self.shares.throw_away_all(self.index.walk_ids())
 
     def own_ids(self) -> Iterator[str]:
         """What counts in the old epoch. There may be very many, so they are looked at when the next ones are taken.

@@ -134,6 +134,11 @@ class MatcherScaling:
     def change(self) -> Change | None:
         return self._change
 
+    @property
+    def is_in_a_hurry(self) -> bool:
+        """New subscriptions are kept back until the last changes have arrived."""
+        return self.state in (State.STARTING, State.SENDING)
+
     # What comes
 
     def on_configuration(self, configuration: Configuration) -> Effects:

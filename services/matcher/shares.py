@@ -8,7 +8,7 @@ twice and nothing is swapped: at the cut, requests carry another epoch, and anot
     refuse    counts no more: is removed bit by bit
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import islice
 
 
@@ -17,6 +17,7 @@ class Shares:
         self.arrived: set[str] = set()
         self.leaving: set[str] = set()
         self._refuse: set[str] = set()
+        self._swept: Iterator[str] | None = None  # all there were when everything was thrown out, and are not looked at
 
     def hidden(self, *, new_epoch: bool) -> list[Collection[str]]:
         """Sets of ids that do not count; none of them is empty."""
@@ -50,9 +51,17 @@ class Shares:
         else:
             self._refuse.update(ids)
 
+    def throw_away_all(self, ids: Iterator[str]) -> None:
+        """Whatever has not arrived since. There may be very many, so they are looked at when they are removed."""
+        self._swept = ids
+
     @property
-    def refuse_left(self) -> int:
-        return len(self._refuse)
+    def has_refuse(self) -> bool:
+        return bool(self._refuse) or self._swept is not None
 
     def some_refuse(self, most: int) -> list[str]:
+        if not self._refuse and self._swept is not None:
+            ids = list(islice(self._swept, most))
+            self._swept = self._swept if len(ids) == most else None
+            return [id for id in ids if id not in self.arrived]
         return list(islice(self._refuse, most))

@@ -36,6 +36,7 @@ from services.matcher.effects import (
     StoreState,
     WhenForgotten,
 )
+from services.matcher.pacing import Pacing
 from services.matcher.storage.records import Cursor, Usage
 from services.matcher.store import MatcherStore
 
@@ -44,7 +45,6 @@ log = structlog.get_logger()
 _EXPIRE_EVERY_S = 1.0
 _TELL_RECOVERY_S = 1.0
 _IN_BULK_MAX = 2_000  # subscriptions that wait for their turn on the way to disk; no more are forgotten or sent
-_PAUSE_S = 0.001  # between parts of long work; messages have their turn
 _QUEUED_WRITES_MAX = 50_000  # what is to be written beyond it is dropped; its connection point asks or sends again
 _WRITTEN = (messages.Subscribe, messages.Unsubscribe, messages.MatchRequest)
 
@@ -57,7 +57,8 @@ class Matcher(ProbedSlice):
         self._core: MatcherCore  # made when the engine is compiled
         self._store = MatcherStore(self.directory / "store", settings)
         self._expire_at_s = 0.0
-        self._continuing = False
+        self._pacing = Pacing()
+        self._continue_at_s: float | None = None  # when long work goes on, if there is some
         self._receivers: list[str] = []
 
     async def open(self) -> None:
@@ -250,12 +251,14 @@ class Matcher(ProbedSlice):
 
     def _continue_soon(self) -> None:
         """Behind whatever has arrived meanwhile."""
-        if not self._continuing:
-            self._continuing = True
-            asyncio.get_running_loop().call_later(_PAUSE_S, self._continue)
+        if self._continue_at_s is None:
+            loop = asyncio.get_running_loop()
+            self._continue_at_s = loop.time() + self._pacing.rest_s(in_a_hurry=self._core.scaling.is_in_a_hurry)
+            loop.call_at(self._continue_at_s, self._continue, self._continue_at_s)
 
-    def _continue(self) -> None:
-        self._continuing = False
+    def _continue(self, due_s: float) -> None:
+        self._continue_at_s = None
+        self._pacing.on_turn(asyncio.get_running_loop().time() - due_s)
         if self._store.in_bulk > _IN_BULK_MAX:
             self._continue_soon()
             return
@@ -288,6 +291,8 @@ class Matcher(ProbedSlice):
     def _show_storage(self, usage: Usage) -> None:
         metrics.STORAGE_BYTES.set(usage.disk_bytes)
         metrics.STORAGE_ENTRIES.set(usage.entries)
+        metrics.STORAGE_WAITING.labels("soon").set(self._store.queued)
+        metrics.STORAGE_WAITING.labels("bulk").set(self._store.in_bulk)
         metrics.STORAGE_WINDOWS_DROPPED.set(usage.windows_dropped)
         metrics.STORAGE_DAMAGES.set(len(self._store.damages))
         metrics.PUBLICATIONS_GIVEN_UP.labels("evicted").set(usage.publications_evicted)

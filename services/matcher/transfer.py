@@ -21,22 +21,23 @@ from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
 
 CHUNK_BYTES_MAX = 256 * 1024  # by estimate
-CHUNKS_UNDER_WAY_MAX = 4
 
 
 class Pace(msgspec.Struct, frozen=True):
     """How much is done at a time."""
 
-    looks: int = 500
-    chunk_records_max: int = 100  # a receiver may read all that are under way at once, and is deaf meanwhile
+    looks: int = 1_000
+    chunk_records_max: int = 50  # a receiver may read all that are under way at once, and is deaf meanwhile
     changes_left_max: int = 500  # when the copy ends; they are sent while new subscriptions wait
+    sends: int = 100  # of all looks; one costs as much as ten others
+    chunks_under_way_max: int = 8  # to each receiver
 
 
 class Outgoing:
     """To one receiver."""
 
-    def __init__(self, receiver: str, epoch: int, records_max: int) -> None:
-        self._records_max = records_max
+    def __init__(self, receiver: str, epoch: int, pace: Pace) -> None:
+        self._pace = pace
         self._receiver = receiver
         self._epoch = epoch
         self._entries: dict[str, SubscriptionRecord | None] = {}  # by id; None was removed
@@ -66,7 +67,7 @@ class Outgoing:
         if calls is not None:
             self._calls[id] = calls
         self._bytes += 200 + (0 if record is None else len(record.filter))
-        if len(self._entries) >= self._records_max or self._bytes >= CHUNK_BYTES_MAX:
+        if len(self._entries) >= self._pace.chunk_records_max or self._bytes >= CHUNK_BYTES_MAX:
             self.close_chunk()
 
     def close_chunk(self, ends: Literal["", "copy", "state"] = "") -> None:
@@ -80,7 +81,7 @@ class Outgoing:
 
     def sends(self) -> list[Send]:
         chunks = []
-        while self._queued and len(self._under_way) < CHUNKS_UNDER_WAY_MAX:
+        while self._queued and len(self._under_way) < self._pace.chunks_under_way_max:
             chunk = self._queued.popleft()
             self._under_way[chunk.chunk] = chunk
             chunks.append(chunk)
@@ -124,9 +125,7 @@ class Transfer:
         self._has_copied = False
         self._finishing = False
         self._closed = False
-        self._receivers = {
-            m: Outgoing(m, selector.epoch, pace.chunk_records_max) for m in selector.matchers if m != name
-        }
+        self._receivers = {m: Outgoing(m, selector.epoch, pace) for m in selector.matchers if m != name}
         self.moved = 0
 
     @property
@@ -158,6 +157,10 @@ class Transfer:
         if self.wants_to_go_on:
             self._look()
             self._close_when_due()
+        return self.sends()
+
+    def sends(self) -> list[Send]:
+        """What there is room for."""
         return [send for outgoing in self._receivers.values() for send in outgoing.sends()]
 
     def on_stored(self, receiver: str, chunk: int) -> None:
@@ -170,30 +173,35 @@ class Transfer:
     def _look(self) -> None:
         """At some of all, then at some of the ended ones of which calls are known, then at changes."""
         if self._ids is not None:
-            ids = list(islice(self._ids, self._pace.looks))
-            for id in ids:
-                self._send(id)
-            self._ids = self._ids if len(ids) == self._pace.looks else None
+            # One that has changed will be sent behind the others.
+            self._ids = self._look_at(self._ids, lambda id: id not in self._changed)
         elif self._called is not None:
-            called = list(islice(self._called, self._pace.looks))
-            for id in called:
-                if self._get(id) is None:
-                    self._send(id)
-            self._called = self._called if len(called) == self._pace.looks else None
+            self._called = self._look_at(self._called, lambda id: self._get(id) is None)
         else:
-            for id in list(islice(self._changed, self._pace.looks)):
+            for id in list(islice(self._changed, min(self._pace.looks, self._pace.sends))):
                 del self._changed[id]
                 self._send(id)
 
-    def _send(self, id: str) -> None:
+    def _look_at(self, ids: Iterator[str], is_to_go: Callable[[str], bool]) -> Iterator[str] | None:
+        """Some of them, and what is left."""
+        sent = 0
+        for looked, id in enumerate(ids, start=1):
+            sent += is_to_go(id) and self._send(id)
+            if looked == self._pace.looks or sent == self._pace.sends:
+                return ids
+        return None
+
+    def _send(self, id: str) -> bool:
+        """Unless it stays."""
         owner = self._selector.matcher_of(id)
         if owner == self._name:
-            return
+            return False
         record, calls = self._get(id), self._calls_of(id)
         self._receivers[owner].add(id, record, calls)
         if record is not None and id not in self._leaving:
             self._leaving.add(id)
             self.moved += 1
+        return True
 
     def _close_when_due(self) -> None:
         if self._ids is not None or self._called is not None:

@@ -34,7 +34,7 @@ from tests.core.scaling_cases import record
 NAMES = ("matcher-1", "matcher-2")
 ACCESSPOINTS = ("accesspoint-1", "accesspoint-2")
 IDS = [f"s-{number}" for number in range(24)]
-PACE = Pace(looks=5, chunk_records_max=2, changes_left_max=1)
+PACE = Pace(looks=5, chunk_records_max=2, changes_left_max=1, chunks_under_way_max=4)
 CALLS_MAX = 40
 
 

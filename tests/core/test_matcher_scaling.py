@@ -105,9 +105,12 @@ def test_who_receives_phase_by_phase() -> None:
         assert core.scaling.on_state_stored(stored) == [acknowledged, *([COPIED] if message.ends else [])]
     assert core.on_configuration(during("copying")) == core.on_configuration(during("moving")) == []
     assert start(core) == []
-    message = chunk(3, MOVING[0], removed=MOVING[1:2], ends="state")
-    (stored,) = core.scaling.on_add_matcher_state("matcher-1", message)
-    assert stored == StoreState([record(MOVING[0])], {MOVING[0]}, [MOVING[1]], "matcher-1", NEW_EPOCH, 3, "state")
+    changed = record(MOVING[0], "n = 1")
+    message = chunk_of(3, [changed, record(MOVING[2])], removed=MOVING[1:2], ends="state")
+    (stored,) = core.scaling.on_add_matcher_state(
+        "matcher-1", message
+    )  # and what is there already is not written again
+    assert stored == StoreState([changed], {MOVING[0]}, [MOVING[1]], "matcher-1", NEW_EPOCH, 3, "state")
     assert core.scaling.on_state_stored(stored) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 3)]), READY]
     assert core.on_configuration(during("changing")) == []
     assert cut(core, old=False) == [DONE]
@@ -248,7 +251,7 @@ def test_the_next_scaling_begins_while_refuse_of_the_last_one_is_left() -> None:
     core.on_configuration(during("copying", NEXT, GIVEN_UP))
     again = AddMatcherState(NEXT.epoch, 1, [record(id) for id in MOVING], [], {}, "copy")
     core.scaling.on_add_matcher_state("matcher-1", again)
-    assert settle(core, [Continue()]) == []  # what has come back is not thrown away
+    assert settle(core, [Continue()]) == [WhenForgotten()]  # what has come back is not thrown away
     assert sorted(core.index.ids()) == sorted(MOVING)
 
 
@@ -319,7 +322,9 @@ def test_it_is_not_copied_while_what_it_must_not_keep_is_on_its_disk() -> None:
     core.on_configuration(SETTLED)
     core.on_configuration(during("copying"))
     assert receive(core, chunk(1, ends="copy")) == [Send("matcher-1", [MatcherStateStored(NEW_EPOCH, 1)])]
-    assert core.on_continue()[-1] == WhenForgotten()
+    *forgotten, when_forgotten = settle(core, [Continue()])
+    assert sorted(id for part in forgotten for id in part.ids) == sorted(IDS)
+    assert when_forgotten == WhenForgotten()
     assert core.on_all_forgotten() == [COPIED]
 
 
@@ -329,7 +334,7 @@ def test_it_is_not_ready_while_what_it_must_not_keep_is_on_its_disk() -> None:
     for number, ends in enumerate(ENDS, 1):
         stored = Send("matcher-1", [MatcherStateStored(NEW_EPOCH, number)])
         assert receive(core, chunk(number, ends=ends)) == [stored]
-    assert core.on_continue()[-1] == WhenForgotten()
+    assert settle(core, [Continue()])[-1] == WhenForgotten()
     assert core.on_all_forgotten() == [READY]
 
 

@@ -45,7 +45,7 @@ def test_forward_what_left_is_refuse() -> None:
     made.shares.leaving.add("b")
     made.shares.go_forward()
     assert counting(made, new_epoch=False) == counting(made, new_epoch=True) == ["a", "c"]
-    assert made.shares.refuse_left == 1
+    assert made.shares.has_refuse
     assert made.remove_refuse(10) == ["b"]
     assert sorted(made.index.ids()) == ["a", "c"]
     assert made.remove_refuse(10) == []
@@ -65,7 +65,7 @@ def test_refuse_is_removed_bit_by_bit() -> None:
     made.throw_out_foreign("matcher-1", NEW)
     assert counting(made, new_epoch=True) == sorted(STAYING)
     removed = []
-    while made.shares.refuse_left:
+    while made.shares.has_refuse:
         part = made.remove_refuse(3)
         assert 0 < len(part) <= 3
         removed += part
@@ -90,7 +90,7 @@ def test_one_that_comes_back_before_it_was_removed_is_a_new_one(arrives: bool) -
         made.put_arrived([record("a", "n = 2")])
     else:
         assert made.put(record("a", "n = 2")) is None  # it replaces nothing that counts
-    assert made.shares.refuse_left == 0
+    assert not made.shares.has_refuse
     assert made.index.get("a") == record("a", "n = 2")
     assert counting(made, new_epoch=True) == ["a"]
     assert counting(made, new_epoch=False) == ([] if arrives else ["a"])
@@ -117,7 +117,7 @@ def test_what_is_removed_is_in_no_share_any_more() -> None:
     shares.throw_away(["c"])
     for id in ("a", "b", "c"):
         shares.discard(id)
-    assert (shares.arrived, shares.leaving, shares.refuse_left) == (set(), set(), 0)
+    assert (shares.arrived, shares.leaving, shares.has_refuse) == (set(), set(), False)
 
 
 def test_a_chunk_that_does_not_fit_never_counts_in_the_old_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,3 +200,21 @@ def test_its_own_ids_are_looked_at_when_they_are_taken() -> None:
     made.remove(gone, [])
     made.put_arrived([record("d")])
     assert {first, *ids} - {gone} == {"a", "b", "c"} - {gone}
+
+
+def test_everything_is_thrown_out_bit_by_bit_but_not_what_arrives_meanwhile() -> None:
+    made = holdings("a", "b", "c", "d", "e")
+    made.throw_out_all()
+    assert sorted(made.remove_refuse(2)) != []
+    made.put_arrived([record("f"), record("e")])
+    removed = []
+    while made.shares.has_refuse:
+        removed += made.remove_refuse(2)
+    assert sorted(made.index.ids()) == ["e", "f"]
+    assert len(removed) == len(set(removed)) == 2
+
+
+def test_nothing_is_thrown_out_where_nothing_is() -> None:
+    made = holdings()
+    made.throw_out_all()
+    assert not made.shares.has_refuse

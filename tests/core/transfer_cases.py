@@ -11,7 +11,7 @@ from tests.core.scaling_cases import NEW, record
 MANY = [f"s-{number}" for number in range(200)]
 OTHERS = [id for id in MANY if NEW.matcher_of(id) == "matcher-2"]
 OWN = [id for id in MANY if NEW.matcher_of(id) == "matcher-1"]
-PACE = Pace(looks=50, chunk_records_max=10, changes_left_max=5)
+PACE = Pace(looks=50, chunk_records_max=10, changes_left_max=5, chunks_under_way_max=4)
 
 
 class Sender:

@@ -47,7 +47,13 @@ class SimulatedMatcher(TickingSlice):
 
     def reset(self) -> None:
         choice = Random(f"{self.scheduler.seed} {self.name} {self.incarnation}").choice
-        pace = Pace(looks=choice((1, 3, 500)), chunk_records_max=choice((1, 3)), changes_left_max=choice((0, 3)))
+        pace = Pace(
+            looks=choice((1, 3, 500)),
+            chunk_records_max=choice((1, 3)),
+            changes_left_max=choice((0, 3)),
+            sends=choice((1, 100)),
+            chunks_under_way_max=choice((1, 4)),
+        )
         self.core = MatcherCore(self.name, self.clock_ns, pace, keeps_publications=True)
         self.core.on_recovered(self.disk.values(), self.foreign_expected)
         self._written_s = self._bulk_written_s = 0.0
