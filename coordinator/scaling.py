@@ -30,6 +30,8 @@ class Deadlines:
     changing_s_max: float = 10.0
     flushing_s_max: float = 10.0
     ending_s_max: float = 10.0
+    departing_s_max: float = 600.0  # where only matchers that leave are missing: they have publications to hand over
+    returning_s_max: float = 30.0  # where one of these has died, until it is back
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,11 @@ def finish(known: Known) -> Decision:
     leaving = [
         name for layer in CONFIGURED_LAYERS for name in known.configuration.of_layer(layer) if name not in staying
     ]
-    missing = _unreported(known, "drained", dict.fromkeys((*known.configuration.union("matcher"), *leaving)))
-    if missing and known.waited_s < known.deadlines.ending_s_max:
+    awaited = dict.fromkeys((*known.configuration.union("matcher"), *leaving))
+    missing = _unreported(known, "drained", awaited)
+    undrained = [name for name in awaited if ("drained", name) not in known.reports]
+    departing = [name for name in known.configuration.matchers if name not in staying]
+    if missing and known.waited_s < _patience_s(known, undrained, departing):
         return Wait(missing)
     ready = [report for (step, _), report in known.reports.items() if step == "change-ready"]
     ended = [report for (step, _), report in known.reports.items() if step == "scale-end"]
@@ -154,6 +159,17 @@ def finish(known: Known) -> Decision:
         longest_wait_s=max((report.details.get("kept_back_s", 0.0) for report in ended), default=0.0),
     )
     return Write(target, record, _overdue(known, missing))
+
+
+def _patience_s(known: Known, undrained: Iterable[str], departing: Iterable[str]) -> float:
+    """One that leaves may have to read all its publications once more, when it has died behind the cut. If all others
+    have drained, nobody waits for anything else: every access point has said the last word.
+    """
+    deadlines = known.deadlines
+    if not set(undrained) <= set(departing):
+        return deadlines.ending_s_max
+    is_there = all(name in known.slices for name in undrained)
+    return deadlines.departing_s_max if is_there else deadlines.returning_s_max
 
 
 DECISIONS: dict[str, Callable[[Known], Decision]] = {

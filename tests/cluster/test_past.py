@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from benchmarks.local_cluster import LocalCluster, local_cluster
 from tests.cluster.clients import socket
-from tests.cluster.scaled_cluster import ScaledCluster, scaled
+from tests.cluster.scaled_cluster import ScaledCluster, scaled, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -119,3 +121,22 @@ async def test_the_same_while_matchers_come_and_go(cluster: ScaledCluster) -> No
             yield
 
     _check(await _with_readers(cluster, "scaled", scale()))
+
+
+def _handed_over(cluster: ScaledCluster, name: str, state: str) -> float:
+    with urllib.request.urlopen(f"http://{cluster.registrations()[name].http}/metrics", timeout=5) as response:
+        text = response.read().decode()
+    found = re.search(rf'^braid_publications_handed_over{{state="{state}"}} (\S+)$', text, re.MULTILINE)
+    return 0.0 if found is None else float(found[1])
+
+
+async def test_behind_a_scaling_a_matcher_that_stays_hands_over_what_others_keep_now(cluster: ScaledCluster) -> None:
+    await cluster.ready()
+    assert (await cluster.scale(layer="matcher", to=1))["state"] == "done"
+    await Publisher("moved").publish(cluster.local.api[0], batches=20)
+    await cluster.ready()
+    (old,) = cluster.configuration().matchers
+    assert (await cluster.scale(layer="matcher", to=2))["state"] == "done"
+    await until(lambda: _handed_over(cluster, old, "stored") > 0 and not _handed_over(cluster, old, "left"))
+    answer = await cluster.call("/v1/publications?where=run%20%3D%20'moved'&limit=1000")
+    assert sorted(one["publication"]["attributes"]["n"] for one in answer["publications"]) == list(range(20 * BATCH))

@@ -216,6 +216,30 @@ def test_matchers_and_slices_that_leave_are_waited_for_until_they_are_drained() 
     assert write.configuration == fewer.target()
 
 
+def departing(*names: str) -> CoordinatorStage:
+    """matcher-2 leaves and has not drained, all others have; and these are registered."""
+    stage = CoordinatorStage(under_way("ending", ("matcher-1",)), replace(asked(), phase="ending", epoch=7))
+    stage.elect(registered(*names))
+    stage.tell(report("drained", "matcher-1"))
+    return stage
+
+
+def test_a_matcher_that_leaves_has_time_to_hand_over_its_publications() -> None:
+    stage = departing(*NAMES)
+    assert stage.tick(599.0) == []
+    assert isinstance(stage.tick(601.0)[0], WriteConfiguration)
+    assert stage.informs[-1].fields["missing"] == ("drained:matcher-2",)
+
+
+def test_a_matcher_that_leaves_and_has_died_has_time_to_come_back() -> None:
+    stage = departing("accesspoint-1", "matcher-1", "exitpoint-1")
+    assert stage.tick(29.0) == []
+    stage.feed(registered(*NAMES))
+    assert stage.tick(599.0) == []
+    (write,) = stage.feed(registered("accesspoint-1", "matcher-1", "exitpoint-1"))
+    assert isinstance(write, WriteConfiguration)
+
+
 def test_reports_that_do_not_come_in_time_are_named_and_the_scaling_goes_on() -> None:
     stage = CoordinatorStage(under_way("changing", ("matcher-1",)), replace(asked(), phase="changing", epoch=7))
     stage.elect(registered(*NAMES))

@@ -3,13 +3,16 @@
 A log whose end is cut off looks to LevelDB like one that ends there, and a log that is gone like one that never was.
 Only something outside can tell that there was more. The ledger is brought up to date by maintenance and when the
 storage is closed, so it never says more than there was. Files only grow until they go; all must be there only after an
-orderly end.
+orderly end. It has a checksum, so that an empty one is never taken for the word that there was nothing.
 """
 
 import os
+import zlib
 from pathlib import Path
 
 import msgspec
+
+from services.matcher.storage.records import Damage
 
 
 class Line(msgspec.Struct, array_like=True, frozen=True):
@@ -27,16 +30,25 @@ class Lines(msgspec.Struct):
     databases: dict[str, Line] = {}
 
 
+class _Sealed(msgspec.Struct):
+    checksum: int
+    lines: msgspec.Raw
+
+
 class Ledger:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, damaged: Path) -> None:
         self._path = path
+        self._damaged = damaged  # where an unreadable one is kept
         self._lines = Lines()
 
-    def read(self) -> Lines:
+    def read(self, damages: list[Damage]) -> Lines:
         """From now on it does not count as closed. An unreadable one is empty: then LevelDB is on its own."""
         try:
-            found = msgspec.json.decode(self._path.read_bytes(), type=Lines)
-        except (FileNotFoundError, msgspec.DecodeError):
+            found = self._opened(self._path.read_bytes())
+        except FileNotFoundError:
+            return Lines()
+        except ValueError as error:
+            damages.append(self._set_aside(str(error)))
             return Lines()
         self.write(Lines(False, found.databases))
         return found
@@ -44,10 +56,36 @@ class Ledger:
     def write(self, lines: Lines) -> None:
         if lines == self._lines:
             return
+        packed = msgspec.json.encode(lines)
         aside = self._path.with_suffix(".new")
-        aside.write_bytes(msgspec.json.encode(lines))
+        aside.write_bytes(msgspec.json.encode(_Sealed(zlib.crc32(packed), msgspec.Raw(packed))))
         os.replace(aside, self._path)
         self._lines = lines
+
+    @staticmethod
+    def _opened(content: bytes) -> Lines:
+        """Raises `ValueError`."""
+        sealed = msgspec.json.decode(content, type=_Sealed)
+        packed = bytes(sealed.lines)
+        if zlib.crc32(packed) != sealed.checksum:
+            raise ValueError("its checksum is another")
+        return msgspec.json.decode(packed, type=Lines)
+
+    def _set_aside(self, error: str) -> Damage:
+        kept_at = free_name(self._damaged, self._path.name)
+        self._path.rename(kept_at)
+        reason = f"the ledger cannot be read, so whatever else is missing may not be noticed: {error}"
+        return Damage(self._path.name, (self._path.name,), reason, 0, 0, str(kept_at))
+
+
+def free_name(directory: Path, name: str) -> Path:
+    """For what is kept of something damaged."""
+    directory.mkdir(exist_ok=True)
+    base = name.replace("/", "_")
+    number = 1
+    while (directory / f"{base}.{number}").exists():
+        number += 1
+    return directory / f"{base}.{number}"
 
 
 def what_is_missing(directory: Path, line: Line, was_closed: bool) -> str:

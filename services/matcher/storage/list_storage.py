@@ -42,7 +42,7 @@ class ListStorage:
         self.damages: list[Damage] = []
         self._settings = settings
         self._now_s = now_s
-        ledger = Ledger(root / "ledger.json")
+        ledger = Ledger(root / "ledger.json", root / "damaged")
         parts = {name: Windows(root, name, settings, self.damages.append) for name in dict.fromkeys(names.values())}
         self._subscriptions = parts[names[Kind.SUBSCRIPTION]]
         self._publications = parts[names[Kind.PUBLICATION]]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from services.matcher.storage.database import DamagedError, Database
 from services.matcher.storage.ledger import Ledger, Line
 from services.matcher.storage.records import Damage
 from services.matcher.storage.windows import Windows, end_of
@@ -11,7 +12,7 @@ from services.matcher.storage.windows import Windows, end_of
 def open_parts(root: Path, parts: Sequence[Windows], ledger: Ledger, damages: list[Damage], now_s: float) -> None:
     """Appends to `damages` what is not as it should be."""
     root.mkdir(parents=True, exist_ok=True)
-    known = ledger.read()
+    known = ledger.read(damages)
     for part in parts:
         part.open(known)
     repaired = {damage.database for damage in damages}
@@ -22,12 +23,13 @@ def open_parts(root: Path, parts: Sequence[Windows], ledger: Ledger, damages: li
             if end_of(name) > now_s:
                 damages.append(_missing(name, line))
         elif name not in repaired and database.written < line.written:
-            damages.append(_cut_off(name, line.written - database.written))
+            # LevelDB has taken what is left for all there was. Going through it counts what that is.
+            _part_of(parts, database).repair(DamagedError(database, "the end of its log is missing"), line.entries)
 
 
 def _missing(name: str, line: Line) -> Damage:
-    return Damage(name, (), "the whole database is missing", min(line.entries, 1), line.entries)
+    return Damage(name, (), "the whole database is missing", 0, line.entries)
 
 
-def _cut_off(name: str, entries: int) -> Damage:
-    return Damage(name, (), "the end of its log is missing", entries, entries)
+def _part_of(parts: Sequence[Windows], database: Database) -> Windows:
+    return next(part for part in parts if database in part.all())

@@ -79,12 +79,15 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """What a file lost. The rest of its database is served; the damaged files are kept where `kept_at` says."""
+    """What a file lost. The rest of its database is served; the damaged files are kept where `kept_at` says.
+
+    Of a database that is not there nothing can be kept, and of a ledger it cannot be said what was lost.
+    """
 
     database: str
     files: tuple[str, ...]  # those that are known to be hurt
     reason: str
-    lost_at_least: int  # records
+    lost_at_least: int  # records; those that were found and are not what was written
     lost_at_most: int  # records; more than were lost where some had been written twice
     kept_at: str = ""
 

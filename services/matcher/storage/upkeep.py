@@ -223,4 +223,6 @@ class Upkeep:
 
 
 def _size(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
     return sum(file.stat().st_size for file in path.iterdir()) if path.exists() else 0

@@ -14,7 +14,7 @@ from typing import TypeVar
 from services.matcher.storage.database import DamagedError, Database
 from services.matcher.storage.ledger import Line, Lines, what_is_missing
 from services.matcher.storage.records import Damage, Kind
-from services.matcher.storage.repairing import finish_interrupted, repair
+from services.matcher.storage.repairing import finish_interrupted, repair, what_is_broken
 from services.matcher.storage.settings import MADE_AHEAD_S_MAX, WINDOWS_AHEAD, StorageSettings
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Windows:
 
     def _open(self, database: Database, line: Line, was_closed: bool) -> None:
         try:
-            if missing := what_is_missing(database.path, line, was_closed):
+            if missing := what_is_missing(database.path, line, was_closed) or what_is_broken(database.path):
                 raise DamagedError(database, missing)
             database.open()
         except DamagedError as error:
@@ -141,8 +141,9 @@ class Windows:
                 repaired.add(error.database.name)
                 self.repair(error)
 
-    def repair(self, error: DamagedError) -> None:
-        self._on_damage(repair(error.database, error.reason, self._damaged, self._settings, 0))
+    def repair(self, error: DamagedError, known: int = 0) -> None:
+        """`known` is how many entries it is known to have held."""
+        self._on_damage(repair(error.database, error.reason, self._damaged, self._settings, known))
 
     # What goes
 
