@@ -27,16 +27,7 @@ from braid.matching.engine.json_reading import (
     unescape,
 )
 from braid.matching.engine.kernel import entry, kernel, octet_at, prefetch, small_kernel
-from braid.matching.engine.keys import (
-    BOOLEAN,
-    EXISTS,
-    INTEGER,
-    IS_BOOLEAN,
-    IS_NUMBER,
-    IS_STRING,
-    NUMBER,
-    STRING,
-)
+from braid.matching.engine.key_records import BOOLEAN, EXISTS, INTEGER, IS_BOOLEAN, IS_NUMBER, IS_STRING, NUMBER, STRING
 from braid.matching.engine.memory import (
     ATTRIBUTES,
     COUNTS,
@@ -60,7 +51,7 @@ MATCHED_END, PENDING_END, LATITUDE, LONGITUDE = range(10, 14)
 
 GOOD, EXPIRED, UNUSUAL = 0, 1, 2  # UNUSUAL: not as a connection point writes it
 
-NUMBER_WORDS = 3  # attribute, the float below, the float above
+NUMBER_WORDS = 3  # attribute, the float below, the float above; of a text -attribute, its first byte, behind its last
 EXPIRES_LENGTH = 24
 _FACTS_AT_ONCE = 1 << 22  # a batch whose publications have more is read in several parts
 
@@ -190,6 +181,7 @@ def _read_attributes(t: Any, at: int, end: int, facts: int, numbers: int, string
             begin, finish, at, strings = _read_string(at, end, strings)
             if at >= 0:
                 facts = _string_facts(t, known, begin, finish, facts)
+                numbers = _note_text(t, known, begin, finish, numbers)
         elif octet == MINUS or ZERO <= octet <= NINE:
             at, low, high, whole = read_number(at)
             uses = attributes[known * attribute.RECORD + attribute.USES]
@@ -223,6 +215,18 @@ def _read_attributes(t: Any, at: int, end: int, facts: int, numbers: int, string
             return at, facts, numbers, strings
         if octet != COMMA:
             return -1, facts, numbers, strings
+
+
+@small_kernel
+def _note_text(t: Any, known: int, begin: int, finish: int, numbers: int) -> int:
+    """Where a text stands that is compared by order."""
+    places = integers(t, NUMBERS)
+    if not integers(t, ATTRIBUTES)[known * attribute.RECORD + attribute.USES] & attribute.ORDER:
+        return numbers
+    places[numbers] = -known
+    places[numbers + 1] = begin
+    places[numbers + 2] = finish
+    return numbers + NUMBER_WORDS
 
 
 @small_kernel
