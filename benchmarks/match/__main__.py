@@ -1,8 +1,9 @@
 """`./dev bench match`: the index of the matcher, alone in a process, next to other matchers on the same input.
 
-Workloads: A five equalities, A* independent equalities, B air readings, C ranges, D parts of strings, E words of posts,
-F circles around taxis. B, E and F read recorded data from the directory that --data names. On A, A*, B and D, AWS
-event-ruler (needs Maven and Java), hypermatch and quamina (need Go) are measured too, where they can be built.
+Workloads: A five equalities, A* independent equalities, B air readings, C ranges, C* ranges over many attributes,
+D parts of strings, E words of posts, F circles around taxis. B, E and F read recorded data from the directory that
+--data names. On A, A*, B and D, AWS event-ruler (needs Maven and Java), hypermatch and quamina (need Go) are measured
+too, where they can be built.
 """
 
 import argparse

@@ -82,13 +82,15 @@ class Independent:
 class Ranges:
     """C: a range on three to five of five numbers, which are spread evenly between 0 and 1."""
 
+    seed = "ranges"
     attributes = tuple(f"x{number}" for number in range(5))
+    conditions = (3, 5)  # at least, at most
     chance = 1e-4  # that a subscription matches: ten matches among 100,000
 
     def subscriptions(self) -> Iterator[SubscriptionRecord]:
-        choose = seeded("ranges", "subscriptions")
+        choose = seeded(self.seed, "subscriptions")
         for number in count():
-            names = sorted(choose.sample(self.attributes, choose.randint(3, 5)))
+            names = sorted(choose.sample(self.attributes, choose.randint(*self.conditions)))
             width = self.chance ** (1 / len(names))
             conditions = []
             for name in names:
@@ -97,8 +99,16 @@ class Ranges:
             yield record(number, " and ".join(conditions))
 
     def contents(self, count: int) -> list[bytes]:
-        choose = seeded("ranges", "contents")
+        choose = seeded(self.seed, "contents")
         return [
             content(number, attributes={name: round(choose.random(), 6) for name in self.attributes})
             for number in range(count)
         ]
+
+
+class RangesOfMany(Ranges):
+    """C*: a range on three of twenty numbers. So few subscriptions have ranges on just the same ones."""
+
+    seed = "ranges of many"
+    attributes = tuple(f"x{number}" for number in range(20))
+    conditions = (3, 3)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.match.generated import Groups, Independent, Ranges
+from benchmarks.match.generated import Groups, Independent, Ranges, RangesOfMany
 from benchmarks.match.recorded import AIR, POSTS, TAXIS, Air, Posts, Taxis
 from benchmarks.match.source import Source
 from benchmarks.match.strings import Strings
@@ -35,6 +35,7 @@ WORKLOADS = {
         with_peers=True,
     ),
     "C": Workload("only ranges on numbers", (100_000,), lambda _size, _data: Ranges()),
+    "C*": Workload("ranges over many attributes", _USUAL, lambda _size, _data: RangesOfMany()),
     "D": Workload("only prefix, suffix and contains", _USUAL, lambda _size, _data: Strings(), with_peers=True),
     "E": Workload("posts: words", (100_000,), lambda _size, data: Posts(data), recorded=POSTS),
     "F": Workload("taxis: circles", (100_000,), lambda _size, data: Taxis(data), recorded=TAXIS),

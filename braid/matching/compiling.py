@@ -1,13 +1,13 @@
 """Turns subscriptions into rows of conditions for the engine: their words, topics and zones, and of those whose filters
 the engine cannot read itself the filters too.
 
-What the engine cannot decide (comparisons by the order of strings, `prev`, integers that no float can hold) is left out
-of the rows and the subscription is marked as one to be checked: the engine then finds candidates, and whoever asked it
-evaluates them.
+What the engine cannot decide (`prev`, integers that no float can hold, very long texts) is left out of the rows, and
+the subscription is marked as one to be checked: the engine then finds candidates, and whoever asked it evaluates them.
 """
 
 import math
-from itertools import product
+from collections.abc import Sequence
+from itertools import accumulate, product
 from typing import NamedTuple
 
 from braid.filters import (
@@ -25,8 +25,18 @@ from braid.filters import (
 )
 from braid.filters.alternatives import Literal, alternatives
 from braid.filters.evaluator import COMPARE
-from braid.matching.engine import keys
-from braid.matching.engine.conditions import ABOVE, BELOW, OUTSIDE, TEXT_LENGTH_MAX, WITHIN
+from braid.matching.engine import key_records as keys
+from braid.matching.engine.conditions import (
+    ABOVE,
+    BELOW,
+    HAS,
+    ONE_OF,
+    OUTSIDE,
+    TEXT_BOUND_MAX,
+    TEXT_LENGTH_MAX,
+    TEXT_WITHIN,
+    WITHIN,
+)
 from braid.matching.engine.programs import CHECKED, ZONED
 from braid.matching.relations import Relation, Relations
 from braid.matching.row_writing import Hash, Key, Row, RowWriter, has, lacks, none_of, one_of
@@ -35,7 +45,9 @@ from braid.subscription import SubscriptionRecord
 
 # The connection point has held the filter against its limits already; a matcher takes what was accepted.
 _ACCEPTED = 1_000_000
-_CONDITIONS_MAX = 16_384  # of all alternatives; above it, the subscription is looked at for every publication
+_CONDITIONS_MAX = 16_384  # of all alternatives; above it, a subscription is found by what they have in common
+
+_WINDOWS_MAX = 16  # parts of a very long text that are keys
 
 Conjunctions = list[list[Row]]
 
@@ -90,9 +102,10 @@ def _filter(text: str, writer: RowWriter, relations: Relations) -> tuple[Conjunc
     exact, used = True, set[Relation]()
     conjunctions: Conjunctions = []
     conditions = 0
-    for literals in alternatives(
+    several = alternatives(
         parse(text, max_predicates=_ACCEPTED, max_alternatives=_ACCEPTED), max_alternatives=_ACCEPTED
-    ):
+    )
+    for literals in several:
         choices = [_literal(literal, writer) for literal in literals]
         for place, (predicate, negated) in enumerate(literals):
             if negated or not isinstance(predicate, ComparisonWithPrevious):
@@ -108,8 +121,38 @@ def _filter(text: str, writer: RowWriter, relations: Relations) -> tuple[Conjunc
             conjunctions.append(conjunction)
             conditions += sum(max(1, len(row.keys)) for row in conjunction)
             if conditions > _CONDITIONS_MAX and len(conjunctions) > 1:
-                return [[]], False, frozenset()
+                return _roughly(several, writer), False, frozenset()
     return conjunctions, exact, frozenset(used)
+
+
+def _roughly(several: Sequence[Sequence[Literal]], writer: RowWriter) -> Conjunctions:
+    """What a filter with too many conditions demands in any case, or of each alternative the most selective part."""
+    in_all = set(several[0]).intersection(*several[1:])
+    common = [row for literal in several[0] if literal in in_all for row in _only_rows(literal, writer)]
+    room = _CONDITIONS_MAX // len(several)
+    if room == 0 or any(_selectivity(row) == _STRONG for row in common):
+        return [common]
+    rough: Conjunctions = []
+    for literals in several:
+        rows = sorted((row for literal in literals for row in _only_rows(literal, writer)), key=_selectivity)
+        sizes = accumulate(max(1, len(row.keys)) for row in rows)
+        rough.append([row for row, size in zip(rows, sizes, strict=True) if size <= room])
+    return rough
+
+
+def _only_rows(literal: Literal, writer: RowWriter) -> list[Row]:
+    """None where a literal may be fulfilled in several ways."""
+    rows = _literal(literal, writer).rows
+    return rows[0] if len(rows) == 1 else []
+
+
+_STRONG, _RANGE, _WEAK = range(3)
+
+
+def _selectivity(row: Row) -> int:
+    if row.operation in (HAS, ONE_OF) and not any(keys.EXISTS <= key.kind <= keys.IS_BOOLEAN for key in row.keys):
+        return _STRONG
+    return _RANGE if row.operation in (WITHIN, TEXT_WITHIN) and not row.flags & OUTSIDE else _WEAK
 
 
 def _literal(literal: Literal, writer: RowWriter) -> Choice:
@@ -140,18 +183,22 @@ def _comparison(writer: RowWriter, name: Hash, operator: Operator, value: Value,
     if operator == "!=":
         is_type, is_value = Key(_TYPES[type(value)], name), _value(writer, name, value)
         return Choice([[lacks(is_type)], [has(is_value)]] if negated else [[has(is_type), lacks(is_value)]])
+    flags = {">": ABOVE, "<": BELOW}.get(operator, 0)
     if isinstance(value, str):
-        return _by_order(name, negated)
+        low_text, high_text = (value, None) if operator in (">", ">=") else ("", value)
+        return _text_range(name, low_text, high_text, flags, negated)
     if isinstance(value, bool):
         accepted = [other for other in (False, True) if COMPARE[operator](other, value)]
         return _values(writer, name, accepted, negated)
     low, high = (value, math.inf) if operator in (">", ">=") else (-math.inf, value)
-    return _range(name, low, high, {">": ABOVE, "<": BELOW}.get(operator, 0), negated)
+    return _range(name, low, high, flags, negated)
 
 
 def _between(writer: RowWriter, name: Hash, low: Value, high: Value, negated: bool) -> Choice:
-    if isinstance(low, str) or isinstance(high, str):
-        return _by_order(name, negated)
+    if isinstance(low, str) and isinstance(high, str):
+        return _text_range(name, low, high, 0, negated)
+    assert not isinstance(low, str)
+    assert not isinstance(high, str)
     if isinstance(low, bool):
         return _values(writer, name, [other for other in (False, True) if low <= other <= high], negated)
     return _range(name, low, high, 0, negated)
@@ -177,8 +224,20 @@ def _values(writer: RowWriter, name: Hash, values: tuple[Value, ...] | list[bool
     return _keys(distinct, negated)
 
 
-def _by_order(name: Hash, negated: bool) -> Choice:
-    return Choice([[] if negated else [has(Key(keys.IS_STRING, name))]], exact=False)
+def _text_range(name: Hash, low: str, high: str | None, flags: int, negated: bool) -> Choice:
+    lower, upper = low.encode(), None if high is None else high.encode()
+    exact = max(len(lower), len(upper or b"")) <= TEXT_BOUND_MAX
+    if negated and not exact:
+        return Choice([[]], exact=False)
+    if not exact:
+        # A little more than was asked for. No text holds the last byte of this upper bound, so it comes behind all
+        # texts that begin like the bound.
+        lower, flags = lower[:TEXT_BOUND_MAX], 0
+        if upper is not None and len(upper) > TEXT_BOUND_MAX:
+            upper = upper[: TEXT_BOUND_MAX - 1] + b"\xff"
+    flags |= OUTSIDE if negated else 0
+    row = Row(TEXT_WITHIN, name=name, low_text=lower, high_text=upper, flags=flags)
+    return Choice([[row]], exact=exact)
 
 
 def _range(name: Hash, low: int | float, high: int | float, flags: int, negated: bool) -> Choice:
@@ -199,5 +258,17 @@ def _text(writer: RowWriter, name: Hash, kind: int, octets: bytes, negated: bool
         return _keys([writer.text(kind, name, octets)], negated)
     if negated:
         return Choice([[]], exact=False)
-    part = octets[-TEXT_LENGTH_MAX:] if kind == keys.SUFFIX else octets[:TEXT_LENGTH_MAX]
-    return Choice([[has(writer.text(kind, name, part))]], exact=False)
+    return Choice([_windows(writer, name, kind, octets)], exact=False)
+
+
+def _windows(writer: RowWriter, name: Hash, kind: int, octets: bytes) -> list[Row]:
+    """Parts of a long text that each are a key. Texts often begin or end alike, so these come from all over it."""
+    count = min(_WINDOWS_MAX, math.ceil(len(octets) / TEXT_LENGTH_MAX))
+    last = len(octets) - TEXT_LENGTH_MAX
+    starts = {last * place // (count - 1) for place in range(count)}
+    rows = []
+    for start in sorted(starts):
+        is_end = (kind == keys.PREFIX and start == 0) or (kind == keys.SUFFIX and start == last)
+        window = octets[start : start + TEXT_LENGTH_MAX]
+        rows.append(has(writer.text(kind if is_end else keys.PIECE, name, window)))
+    return rows

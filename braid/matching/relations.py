@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from braid.filters import Arithmetic, ComparisonWithPrevious, Expression, Operator, Previous, Value
-from braid.matching.engine import keys
+from braid.matching.engine import key_records as keys
 from braid.matching.engine.conditions import WITHIN
 from braid.matching.previous import Attributes
 from braid.matching.row_writing import Hash, Key, Row, RowWriter, one_of

@@ -1,7 +1,7 @@
 """Whether an index has room for more."""
 
 from braid.matching.engine import counts, programs
-from braid.matching.engine.keys import RECORD as KEY_RECORD
+from braid.matching.engine.key_records import RECORD as KEY_RECORD
 from braid.matching.engine.memory import (
     ATTRIBUTES_MAX,
     COUNTS,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from braid.matching.engine import keys
+from braid.matching.engine import key_records as keys
 from braid.matching.engine.conditions import (
     BOX,
     END,
@@ -17,13 +17,16 @@ from braid.matching.engine.conditions import (
     ITEM,
     LACKS,
     NONE_OF,
+    OCTETS,
+    OCTETS_WORDS,
     ONE_OF,
     ROW,
     STOP,
+    TEXT_WITHIN,
     WITHIN,
 )
 from braid.matching.engine.hash_entries import hash_of_number, hash_of_octets, hash_of_piece
-from braid.matching.engine.memory import INPUT, Memory
+from braid.matching.engine.memory import GIVEN, Memory
 from braid.matching.engine.topic_keys import hash_of_topic
 from braid.words import stems_of
 from braid.zones import bounds
@@ -51,6 +54,8 @@ class Row(NamedTuple):
     low: float = 0.0
     high: float = 0.0
     flags: int = 0
+    low_text: bytes = b""
+    high_text: bytes | None = None  # no upper bound
 
 
 def has(key: Key) -> Row:
@@ -105,7 +110,7 @@ class RowWriter:
         encoded = [level.encode() for level in levels]
         self._hashes.write(b"".join(encoded))
         ends = np.cumsum([len(level) for level in encoded], dtype=np.int64)
-        value = hash_of_topic(self._memory.addresses, self._memory.address(INPUT), ends, len(levels), anything)
+        value = hash_of_topic(self._memory.addresses, self._memory.address(GIVEN), ends, len(levels), anything)
         return Key(keys.TOPIC_UNDER if below else keys.TOPIC_SELF, value=value)
 
     def words(self, words: Sequence[str]) -> bytes:
@@ -139,7 +144,7 @@ class _Hashes:
 
     def __init__(self, memory: Memory) -> None:
         self._addresses = memory.addresses
-        self._input = memory.buffer(INPUT)
+        self._given = memory.buffer(GIVEN)
 
     def of(self, text: str) -> Hash:
         octets = text.encode()
@@ -147,7 +152,7 @@ class _Hashes:
         return hash_of_octets(self._addresses, len(octets))
 
     def write(self, octets: bytes) -> None:
-        self._input[: len(octets)] = octets
+        self._given[: len(octets)] = octets
 
 
 def _row_bytes(row: Row) -> bytes:
@@ -161,12 +166,30 @@ def _extend(flat: list[int], row: Row) -> None:
         low, high = _integer(_float_bits(row.low))[0], _integer(_float_bits(row.high))[0]
         flat += (WITHIN, 0, *row.name, 0, 0, low, high, row.flags, 0)
         return
+    if row.operation == TEXT_WITHIN:
+        _extend_by_texts(flat, row)
+        return
     operation = row.operation
     if operation not in (HAS, LACKS):
         flat += (operation, 0, 0, 0, 0, 0, 0, 0, 0, len(row.keys))
         operation = ITEM
     for kind, name, value, length in row.keys:
         flat += (operation, kind, *name, *value, 0, 0, 0, length)
+
+
+def _extend_by_texts(flat: list[int], row: Row) -> None:
+    low, high = row.low_text, row.high_text or b""
+    words = array("q", _in_words(low) + _in_words(high)).tolist()
+    high_length = -1 if row.high_text is None else len(high)
+    rows = range(0, len(words), OCTETS_WORDS)
+    flat += (TEXT_WITHIN, 0, *row.name, len(low), high_length, 0, 0, row.flags, len(rows))
+    for first in rows:
+        part = words[first : first + OCTETS_WORDS]
+        flat += (OCTETS, *part, *[0] * (OCTETS_WORDS - len(part)))
+
+
+def _in_words(octets: bytes) -> bytes:
+    return octets + bytes(-len(octets) % 8)
 
 
 class _Entries(dict[str, tuple[bytes, ...]]):

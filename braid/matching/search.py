@@ -8,9 +8,9 @@ import numpy as np
 from braid.content import DECODE_ERRORS
 from braid.matching.checking import Checks
 from braid.matching.engine import searching
-from braid.matching.engine.memory import EVENTS, INPUT, MATCHED, PENDING, Memory
+from braid.matching.engine.memory import CARRIED, EVENTS, FACTS, INPUT, MATCHED, PENDING, Memory
 from braid.matching.engine.programs import MEMBER_SHIFT
-from braid.matching.engine.reading import EVENT, MATCHED_END, PENDING_END, STATUS, UNUSUAL, read_batch
+from braid.matching.engine.reading import EVENT, FACTS_END, MATCHED_END, PENDING_END, STATUS, UNUSUAL, read_batch
 from braid.matching.engine.reporting import PENDING_WORDS
 from braid.matching.previous import Attributes, Position, PreviousPublications, Published, read_published
 from braid.matching.publications import ExtraKeys, in_canonical_form
@@ -20,6 +20,7 @@ AT_ONCE = 1024  # publications that are read before they are searched for
 BYTES_AT_ONCE = 8 * 1024 * 1024
 CONTENT_BYTES_MAX = 1024 * 1024  # what is longer is taken to be unreadable; connection points accept less
 _SPARE = b'"' * 16  # behind what is read: every search for the end of a string stops there
+_WORD_BYTES, _FACT_BYTES = 8, 16
 _UNREADABLE = b"!"  # stands in a batch for what is no publication
 _READ_ERRORS = (*DECODE_ERRORS, ValueError, KeyError, TypeError)
 
@@ -101,6 +102,7 @@ class Search:
                 ends, numbers = self._collect(batch, events, first, begun, searched)
                 parts.append((ends + total, numbers))
                 total += len(numbers)
+            self._give_back(events)
             first = read
         if remember and self._checks.looked_back_to:
             self._previous.remember(batch.published(), self._checks.looked_back_to, positions)
@@ -108,6 +110,14 @@ class Search:
 
     def _batch(self, contents: list[bytes], positions: Sequence[Position] | None) -> "_Batch":
         return _Batch(contents, positions, self._previous, self._relations)
+
+    def _give_back(self, events: Integers) -> None:
+        """What a few unusual publications needed much of must not stay for good."""
+        facts, pairs = int(events[-1, FACTS_END]), int(events[:, PENDING_END].max())
+        self._memory.give_back(FACTS, facts * _FACT_BYTES)
+        self._memory.give_back(CARRIED, facts * _WORD_BYTES)
+        self._memory.give_back(MATCHED, int(events[:, MATCHED_END].max()) * _WORD_BYTES)
+        self._memory.give_back(PENDING, pairs * PENDING_WORDS * _WORD_BYTES)
 
     def _read(self, batch: "_Batch", first: int, now: bytes) -> int:
         size = len(batch.joined)

@@ -155,7 +155,7 @@ def test_a_publication_of_a_has_ten_matches_whatever_the_size(size: int) -> None
         assert all(int(id.removeprefix("subscription-")) < size for id in ids)
 
 
-@pytest.mark.parametrize("name", ["A*", "C", "D"])
+@pytest.mark.parametrize("name", ["A*", "C", "C*", "D"])
 def test_a_hundred_thousand_subscriptions_have_about_ten_matches(name: str) -> None:
     source = WORKLOADS[name].open(2000, Path())
     index = MatchIndex()

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from braid.matching.engine import keys, ranges
+from braid.matching.engine import key_records as keys
+from braid.matching.engine import range_cuts, ranges
 from braid.matching.engine.counts import KEYS_USED, POOL_USED
 from braid.matching.engine.memory import COUNTS, KEYS, WORDS
 from braid.matching.index import MatchIndex
@@ -83,7 +84,7 @@ def test_further_blocks_grow_too() -> None:
 
 def test_cuts_lie_so_that_few_ranges_are_looked_at_in_vain() -> None:
     """A bucket holds a small share of the endpoints; those that wait for a block are all looked at."""
-    assert candidates_of(index_with(4_000), 4_000) < 150 + 2 * 4_000 / ranges.BUCKETS
+    assert candidates_of(index_with(4_000), 4_000) < 150 + 2 * 4_000 / range_cuts.BUCKETS
 
 
 def test_ranges_that_come_in_order_are_cut_too() -> None:

@@ -1,7 +1,8 @@
 """The attributes that subscriptions speak of. Others are skipped when a publication is read.
 
-A record also holds the value that the publication being searched for has, when it is a number. READ says in which
-publication the attribute was read last, so that one that names it twice is noticed.
+A record also holds the value that the publication being searched for has: a number as the floats next to it, of a text
+where it begins and ends. READ says in which publication the attribute was read last, so that one that names it twice is
+noticed.
 """
 
 from typing import Any
@@ -16,14 +17,19 @@ from braid.matching.engine.counts import (
 )
 from braid.matching.engine.kernel import kernel, small_kernel
 from braid.matching.engine.memory import ATTRIBUTE_SLOTS, ATTRIBUTES, COUNTS, integers
+from braid.matching.engine.pool import free
 
-RECORD = 16  # words
-HASH, CHECK, REFERENCES, USES, PREFIXES, SUFFIXES, PIECES, READ, STAMP, LOW, HIGH = range(11)
+RECORD = 24  # words, in whole lines of the cache
+HASH, CHECK, REFERENCES, USES, PREFIXES, SUFFIXES, PIECES, STAMP, LOW, HIGH = range(10)
+TEXT_STAMP, TEXT_BEGIN, TEXT_END = range(10, 13)
+CUTS, BUCKET_STAMP, BUCKET = range(13, 16)  # the cuts that blocks of ranges share, and the bucket of the value by them
+READ = 16
 
 # Bits of USES: what about this attribute is asked for. They stay while the attribute is known.
-EQUALITY, RANGE, EXISTENCE, TYPE = 1, 2, 4, 8
+EQUALITY, RANGE, EXISTENCE, TYPE, ORDER = 1, 2, 4, 8, 16
 
 NONE = 0  # stands for no attribute
+SHARED_CUTS_WORDS = 64  # in the pool: how many hold the cuts, which CUTS is the position behind, then the cuts
 
 
 @small_kernel
@@ -74,6 +80,8 @@ def release_attribute(t: Any, attribute: int) -> None:
     attributes[at + REFERENCES] -= 1
     if attributes[at + REFERENCES] > 0:
         return
+    if attributes[at + CUTS] != 0:
+        free(t, attributes[at + CUTS] - 1, SHARED_CUTS_WORDS)
     slots = integers(t, ATTRIBUTE_SLOTS)
     mask = counts[ATTRIBUTE_SLOTS_MASK]
     slot = attributes[at + HASH] & mask

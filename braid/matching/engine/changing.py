@@ -4,13 +4,15 @@ from typing import Any
 
 from numba import uint64
 
-from braid.matching.engine.conditions import COUNT, END, HAS, KIND, ONE_OF, OPERATION, ROW, STOP, emit, is_strong
+from braid.matching.engine.conditions import COUNT, END, HAS, KIND, ONE_OF, OPERATION, ROW, STOP, is_strong
 from braid.matching.engine.counts import HOT, HOT_FIRST
+from braid.matching.engine.emitting import emit
 from braid.matching.engine.fetching import fetch_items
 from braid.matching.engine.filter_reading import read_filter
 from braid.matching.engine.given_rows import take_rows
 from braid.matching.engine.kernel import entry, kernel
-from braid.matching.engine.keys import EVERY, RECORD, REFERENCES, WASTED, add_key
+from braid.matching.engine.key_records import EVERY, RECORD, REFERENCES, WASTED
+from braid.matching.engine.keys import add_key
 from braid.matching.engine.memory import CHANGES, COUNTS, INPUT, KEYS, SCRATCH, SUBSCRIPTIONS, WORDS, floats, integers
 from braid.matching.engine.placing import displace, find_better_places, place
 from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST, append, free_list
@@ -26,14 +28,15 @@ from braid.matching.engine.programs import (
     add_member,
     find_or_make_program,
     forget_program,
+    last_member,
     place_held,
     program_held,
     remove_member,
 )
 from braid.matching.engine.searching import HOT_FROM
 
-EXPANDED_MAX = 64  # values of an `in` under each of which a program is kept
-_EXPANDED_ROWS_MAX = 4096  # conditions of all these programs together
+EXPANDED_MAX = 1024  # values of an `in` under each of which a program is kept
+_EXPANDED_ROWS_MAX = 16384  # rows of the other conditions of all these programs together
 _EXPANDED_IN_ALL_MAX = 1024  # programs of one subscription before its further conjunctions are kept whole
 _PATIENCE = 8  # how much longer an anchor without better places is left in peace
 _MOVED_AT_ONCE = 1024
@@ -128,7 +131,7 @@ def _expanded(t: Any, first: int, last: int) -> int:
         if rows[at + OPERATION] == ONE_OF and rows[at + COUNT] < fewest:
             best, fewest = row, rows[at + COUNT]
         row += 1
-    return best if fewest * (last - first) <= _EXPANDED_ROWS_MAX else -1
+    return best if fewest * (last - first - fewest) <= _EXPANDED_ROWS_MAX else -1
 
 
 @kernel
@@ -139,12 +142,9 @@ def _add_program(t: Any, count: int, subscription: int, member: int) -> None:
     records = integers(t, SUBSCRIPTIONS)
     at = subscription * SUBSCRIPTION + PROGRAMS
     if member & REPEATED:
-        block, words = -records[at], integers(t, WORDS)
-        if block != 0:
-            for i in range(words[block + LIST_COUNT]):
-                if program_held(words[block + LIST_FIRST + i]) == program:
-                    return  # two alternatives that come to the same
-        records[at] = -append(t, block, program)
+        if not is_new and last_member(t, program) >> MEMBER_SHIFT == subscription:
+            return  # two alternatives that come to the same
+        records[at] = -append(t, -records[at], program)
     else:
         records[at] = program
     add_member(t, program, member)

@@ -8,7 +8,8 @@ from braid.matching.engine.conditions import COUNT, FIRST, KIND, NAME_FIRST, ROW
 from braid.matching.engine.counts import KEY_SLOTS_MASK, PROGRAM_SLOTS_MASK
 from braid.matching.engine.hashing import key_hash
 from braid.matching.engine.kernel import kernel, prefetch
-from braid.matching.engine.keys import ID_BITS, ID_MASK, LIST, RECORD
+from braid.matching.engine.key_records import LIST, RECORD
+from braid.matching.engine.key_slots import ID_BITS, ID_MASK
 from braid.matching.engine.memory import COUNTS, KEY_SLOTS, KEYS, PROGRAM_SLOTS, SCRATCH, WORDS, integers
 from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST
 from braid.matching.engine.programs import HASH, MEMBERS

@@ -37,7 +37,7 @@ from braid.matching.engine.conditions import (
 from braid.matching.engine.hashing import hash_octets, hash_word, secret_of
 from braid.matching.engine.json_reading import MINUS, NINE, ZERO, read_number
 from braid.matching.engine.kernel import kernel, load_word, octet_at, small_kernel
-from braid.matching.engine.keys import (
+from braid.matching.engine.key_records import (
     BOOLEAN,
     EXISTS,
     INTEGER,

@@ -4,23 +4,19 @@ from typing import Any
 
 from numba import uint64
 
-from braid.matching.engine.counts import KEYS_USED, TILE_LEVELS, WORD_KEYS_CHANGED
+from braid.matching.engine.counts import TILE_KEYS, TILE_LEVELS, WORD_KEYS_CHANGED
 from braid.matching.engine.hashing import key_hash, secret_of
 from braid.matching.engine.kernel import entry, kernel
-from braid.matching.engine.keys import (
-    KIND,
-    RECORD,
-    REFERENCES,
-    TILE,
-    TILE_LEVEL_SHIFT,
-    TILE_X_SHIFT,
-    WORD,
-    find_key,
-)
-from braid.matching.engine.memory import COUNTS, KEYS, MATCHED, integers
+from braid.matching.engine.key_records import TILE, TILE_LEVEL_SHIFT, TILE_X_SHIFT, WORD
+from braid.matching.engine.key_slots import find_key
+from braid.matching.engine.key_uses import TILE_IN_USE
+from braid.matching.engine.memory import COUNTS, MATCHED, SCRATCH, TILES, integers
+from braid.matching.engine.regions import integers_at
+from braid.matching.engine.scratch import TILE_SPANS
 from braid.matching.engine.tiles import TILE_LEVELS_MAX, span, tile_hash
 
-_NAMED_MAX = 1024  # tiles of a publication; above it, the tiles in use are looked through
+_NAMED_MAX = 1024  # tiles of a publication; above it, the tiles in use may be looked through
+_TILES_PER_NAME = 8  # in use, that are looked at in the time that one takes to be found by its name
 
 # What is known of a word.
 FIRST, SECOND, KEY, KNOWN_SINCE = range(4)
@@ -57,7 +53,10 @@ def keys_of_boxes(t: Any, boxes: Any) -> int:
                     level, boxes[box, 0], boxes[box, 1], boxes[box, 2], boxes[box, 3]
                 )
                 named += (last_x - first_x + 1) * (last_y - first_y + 1)
-    return _keys_in_use(t, boxes) if named > _NAMED_MAX else _keys_named(t, boxes, levels)
+    # To look for a tile by its name takes longer than to look at one that is in use.
+    if named > max(_NAMED_MAX, integers(t, COUNTS)[TILE_KEYS] // _TILES_PER_NAME):
+        return _keys_in_use(t, boxes)
+    return _keys_named(t, boxes, levels)
 
 
 @kernel
@@ -83,20 +82,21 @@ def _keys_named(t: Any, boxes: Any, levels: int) -> int:
 
 @kernel
 def _keys_in_use(t: Any, boxes: Any) -> int:
-    keys, found = integers(t, KEYS), integers(t, MATCHED)
+    tiles, found = integers(t, TILES), integers(t, MATCHED)
+    spans = integers_at(t[SCRATCH] + 8 * TILE_SPANS)
     count = 0
-    for key in range(1, integers(t, COUNTS)[KEYS_USED] + 1):
-        at = key * RECORD
-        if keys[at + REFERENCES] > 0 and keys[at + KIND] & 255 == TILE:
-            code = keys[at + KIND] >> 8
-            level = code >> TILE_LEVEL_SHIFT
+    for box in range(len(boxes)):
+        for level in range(TILE_LEVELS_MAX):
+            first_x, last_x, first_y, last_y = span(level, boxes[box, 0], boxes[box, 1], boxes[box, 2], boxes[box, 3])
+            spans[4 * level] = first_x
+            spans[4 * level + 1] = last_x
+            spans[4 * level + 2] = first_y
+            spans[4 * level + 3] = last_y
+        for place in range(integers(t, COUNTS)[TILE_KEYS]):
+            code = tiles[place * TILE_IN_USE + 1]
+            at = 4 * (code >> TILE_LEVEL_SHIFT)
             x, y = (code >> TILE_X_SHIFT) & 0xFFFFFF, code & 0xFFFFFF
-            for box in range(len(boxes)):
-                first_x, last_x, first_y, last_y = span(
-                    level, boxes[box, 0], boxes[box, 1], boxes[box, 2], boxes[box, 3]
-                )
-                if first_x <= x <= last_x and first_y <= y <= last_y:
-                    found[count] = key
-                    count += 1
-                    break
+            if spans[at] <= x <= spans[at + 1] and spans[at + 2] <= y <= spans[at + 3]:
+                found[count] = tiles[place * TILE_IN_USE]
+                count += 1
     return count

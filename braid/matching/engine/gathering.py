@@ -5,7 +5,7 @@ from typing import Any
 from braid.matching.engine import ranges
 from braid.matching.engine.counts import KEYS_USED
 from braid.matching.engine.kernel import entry, kernel
-from braid.matching.engine.keys import (
+from braid.matching.engine.key_records import (
     BEHIND,
     BLOCKS,
     CHILDREN,

@@ -94,6 +94,16 @@ def load_word(_context: Any, address: Any) -> Any:
 
 
 @intrinsic
+def swap_octets(_context: Any, word: Any) -> Any:
+    """The word whose bytes stand in the opposite order."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bswap(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
 def octet_at(_context: Any, address: Any) -> Any:
     def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())

@@ -17,9 +17,10 @@ _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0
 _HUGE_PAGES_FROM_BYTES = 8 * 1024 * 1024
 
 COUNTS, KEYS, KEY_SLOTS, WORDS, PROGRAM_SLOTS, ATTRIBUTES, ATTRIBUTE_SLOTS = range(7)
-SUBSCRIPTIONS, SEEN, TEXT_BLOOM, CHILD_BLOOM, SCRATCH, INPUT = range(7, 13)
+SUBSCRIPTIONS, SEEN, TEXT_SIEVE, CHILD_SIEVE, SCRATCH, INPUT = range(7, 13)
 EVENTS, FACTS, CARRIED, NUMBERS, MATCHED, PENDING = range(13, 19)
 CHANGES, GIVEN, ZONES, KEY_SLOTS_BESIDE = range(19, 23)
+TEXT_SIEVE_COUNTS, CHILD_SIEVE_COUNTS, TEXT_LENGTH_COUNTS, TILES, TILE_PLACES = range(23, 28)
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 SUBSCRIPTIONS_MAX = 1 << 25
@@ -39,8 +40,8 @@ _SIZES = {
     ATTRIBUTE_SLOTS: 16 * ATTRIBUTES_MAX,
     SUBSCRIPTIONS: 32 * SUBSCRIPTIONS_MAX,
     SEEN: 8 * SUBSCRIPTIONS_MAX,
-    TEXT_BLOOM: 128 * _KIB,
-    CHILD_BLOOM: 128 * _KIB,
+    TEXT_SIEVE: 128 * _KIB,
+    CHILD_SIEVE: 128 * _KIB,
     SCRATCH: 2 * _GIB,
     INPUT: 512 * _MIB,
     EVENTS: 256 * _MIB,
@@ -53,7 +54,13 @@ _SIZES = {
     GIVEN: 240 * _MIB,
     ZONES: 80 * SUBSCRIPTIONS_MAX,
     KEY_SLOTS_BESIDE: 16 * KEYS_MAX,
+    TEXT_SIEVE_COUNTS: 2 * _MIB,
+    CHILD_SIEVE_COUNTS: 2 * _MIB,
+    TEXT_LENGTH_COUNTS: 128 * _KIB,
+    TILES: 16 * KEYS_MAX,
+    TILE_PLACES: 8 * KEYS_MAX,
 }
+_GIVEN_BACK_FROM_BYTES = 32 * _MIB
 
 
 class Memory:
@@ -95,6 +102,12 @@ class Memory:
             length = min(_SIZES[region], 4 * used_bytes) & -(2 * _MIB)
             self._map.madvise(mmap.MADV_HUGEPAGE, self._starts[region], length)
             self._huge_bytes[region] = length
+
+    def give_back(self, region: int, used_bytes: int) -> None:
+        """What a region holds is no longer needed: where that is much, the system gets the memory."""
+        if used_bytes >= _GIVEN_BACK_FROM_BYTES:
+            length = min(_SIZES[region], _rounded(used_bytes))
+            self._map.madvise(mmap.MADV_DONTNEED, self._starts[region], length)
 
 
 def _rounded(size: int) -> int:

@@ -11,12 +11,19 @@ from numba import int64, uint64
 from braid.matching.engine.attributes import RECORD as ATTRIBUTE_RECORD
 from braid.matching.engine.attributes import REFERENCES as ATTRIBUTE_REFERENCES
 from braid.matching.engine.attributes import release_attribute
-from braid.matching.engine.conditions import NONE_OF, ONE_OF, WITHIN
+from braid.matching.engine.conditions import (
+    NONE_OF,
+    ONE_OF,
+    TEXT_WITHIN,
+    WITHIN,
+    attribute_of_text_range,
+    length_of_text_range,
+)
 from braid.matching.engine.counts import PROGRAM_SLOTS_MASK, PROGRAMS_LIVE
 from braid.matching.engine.hashing import mix
 from braid.matching.engine.kernel import kernel, small_kernel
-from braid.matching.engine.keys import RECORD as KEY_RECORD
-from braid.matching.engine.keys import REFERENCES as KEY_REFERENCES
+from braid.matching.engine.key_records import RECORD as KEY_RECORD
+from braid.matching.engine.key_records import REFERENCES as KEY_REFERENCES
 from braid.matching.engine.keys import release_key
 from braid.matching.engine.memory import (
     ATTRIBUTES,
@@ -139,6 +146,14 @@ def add_member(t: Any, program: int, member: int) -> None:
 
 
 @small_kernel
+def last_member(t: Any, program: int) -> int:
+    """The one that came last, unless some have gone meanwhile; the program has members."""
+    words = integers(t, WORDS)
+    members = words[program + MEMBERS]
+    return members if members > 0 else words[LIST_FIRST - members + words[LIST_COUNT - members] - 1]
+
+
+@small_kernel
 def _note_place(t: Any, member: int, program: int, place: int) -> None:
     """So that a member is found at once among many."""
     records, words = integers(t, SUBSCRIPTIONS), integers(t, WORDS)
@@ -182,6 +197,8 @@ def length_of_condition(word: int) -> int:
         return 3
     if operation in (ONE_OF, NONE_OF):
         return 1 + (word >> 3)
+    if operation == TEXT_WITHIN:
+        return length_of_text_range(word)
     return 1
 
 
@@ -194,6 +211,8 @@ def _hold_conditions(t: Any, program: int) -> None:
         operation = word & 7
         if operation == WITHIN:
             attributes[(word >> 6) * ATTRIBUTE_RECORD + ATTRIBUTE_REFERENCES] += 1
+        elif operation == TEXT_WITHIN:
+            attributes[attribute_of_text_range(word) * ATTRIBUTE_RECORD + ATTRIBUTE_REFERENCES] += 1
         elif operation in (ONE_OF, NONE_OF):
             for i in range(word >> 3):
                 keys[words[at + 1 + i] * KEY_RECORD + KEY_REFERENCES] += 1
@@ -211,6 +230,8 @@ def _release_conditions(t: Any, program: int) -> None:
         operation = word & 7
         if operation == WITHIN:
             release_attribute(t, word >> 6)
+        elif operation == TEXT_WITHIN:
+            release_attribute(t, attribute_of_text_range(word))
         elif operation in (ONE_OF, NONE_OF):
             for i in range(word >> 3):
                 release_key(t, words[at + 1 + i])

@@ -1,8 +1,12 @@
-"""Bitmaps for many programs with ranges over the same attributes under one anchor.
+"""Bitmaps for many programs with ranges at one node.
 
-A block holds up to some thousands of such programs. The values of each attribute are cut into buckets, and each bucket
-has a row of bits: which programs of the block may accept a value in it. The rows of a publication's values, joined by
-"and", leave the few programs that are worth verifying.
+A block holds up to some thousands of programs. The values of each of its axes are cut into buckets, and each bucket has
+a row of bits: which programs of the block may accept a value in it. One more row says which may accept a publication
+that has no such value. The rows for the values of a publication, joined by "and", leave the few programs that are worth
+verifying.
+
+Programs that have ranges over just the same axes share blocks of their own where there are many of them. All others go
+into mixed blocks, whose axes are those that most of its programs have ranges over.
 
 Programs come in columns of 64, one word of every row: to write a word costs the same for 64 programs as for one. What
 is removed only loses its bit among the living; a block with little life in it is dissolved.
@@ -11,73 +15,52 @@ is removed only loses its bit among the living; a block with little life in it i
 from typing import Any
 
 import numpy as np
-from numba import int64, uint64
+from numba import int64
 
-from braid.matching.engine.conditions import OUTSIDE, WITHIN
-from braid.matching.engine.hashing import mix
 from braid.matching.engine.kernel import kernel, small_kernel
-from braid.matching.engine.keys import BLOCKS
-from braid.matching.engine.keys import RECORD as KEY_RECORD
-from braid.matching.engine.memory import KEYS, SCRATCH, WORDS, floats, integers
+from braid.matching.engine.key_records import BLOCKS
+from braid.matching.engine.key_records import RECORD as KEY_RECORD
+from braid.matching.engine.memory import KEYS, SCRATCH, WORDS, integers
 from braid.matching.engine.pool import allocate, free
 from braid.matching.engine.programs import BLOCK, CONDITIONS, PLACE, SIZE, length_of_condition
+from braid.matching.engine.range_axes import AXES_MAX, NO_AXIS, axis_of
+from braid.matching.engine.range_cuts import (
+    BUCKETS,
+    CUTS,
+    DEMANDED,
+    FROM_ABOVE,
+    FROM_BELOW,
+    buckets_of,
+    cuts_for,
+    give_cuts_back,
+)
 from braid.matching.engine.regions import integers_at
-from braid.matching.engine.scratch import BLOCK_PROGRAMS, COLUMN_CHANGES, ENDPOINTS
-from braid.matching.engine.scratch import SIGNATURE as SIGNATURE_AT
+from braid.matching.engine.scratch import AXES, COLUMN_CHANGES
 
-# A block: its head, then the cuts, the programs, the row of the living, and the rows of each attribute.
-NEXT, SIGNATURE, ATTRIBUTE_COUNT, CAPACITY, LIVE, TOTAL, USED, CROWDED, ATTRIBUTES_FIRST = range(9)  # USED: slots
-ATTRIBUTES_MAX = 6  # ranges on further attributes are only verified
-HEAD = ATTRIBUTES_FIRST + ATTRIBUTES_MAX + 1
-BUCKETS = 64
-CUTS = BUCKETS - 1
-_CROWDED_MAX = 4  # columns that came to lie mostly before or behind all cuts before others are made
-CAPACITY_FIRST, CAPACITY_MAX = 256, 16384
-_POINTS_MAX = 4096  # endpoints that the cuts are made from
+# A block: its head, each axis and the position of its cuts, the programs, the row of the living, and the rows of each
+# axis. USED: slots. IN_ORDER: those of them that were filled in order, see `range_sorting`.
+NEXT, SIGNATURE, AXIS_COUNT, CAPACITY, LIVE, TOTAL, USED, CROWDED, IN_ORDER, AXES_FIRST = range(10)
+MIXED = 2  # the signature of a block for programs of any signature; those of programs are odd
+ROWS = BUCKETS + 1
+ABSENT = BUCKETS  # the row for publications without a value
+CAPACITY_MAX = 16384
 COLUMN = 64  # programs
-
-
-@kernel
-def signature(t: Any, program: int) -> int:
-    """A number for the set of attributes the program has ranges on, 0 without any.
-
-    The attributes themselves are left in the scratch region, in order, behind their number.
-    """
-    words, scratch = integers(t, WORDS), integers(t, SCRATCH)
-    count = 0
-    at, end = program + CONDITIONS, program + words[program + SIZE]
-    while at < end:
-        word = words[at]
-        if word & 7 == WITHIN and not word >> 3 & OUTSIDE:
-            attribute = word >> 6
-            place = 0
-            while place < count and scratch[SIGNATURE_AT + 1 + place] < attribute:
-                place += 1
-            known = place < count and scratch[SIGNATURE_AT + 1 + place] == attribute
-            if not known and count < ATTRIBUTES_MAX:
-                for i in range(count, place, -1):
-                    scratch[SIGNATURE_AT + 1 + i] = scratch[SIGNATURE_AT + i]
-                scratch[SIGNATURE_AT + 1 + place] = attribute
-                count += 1
-        at += length_of_condition(word)
-    scratch[SIGNATURE_AT] = count
-    if count == 0:
-        return 0
-    hash = np.uint64(0)
-    for i in range(count):
-        hash = mix(hash ^ np.uint64(scratch[SIGNATURE_AT + 1 + i]))
-    sign: int = int64(hash | uint64(1))
-    return sign
+_CROWDED_SHARE = 8  # that an axis is demanded by at least one in so many programs of a column, before it can be crowded
 
 
 @small_kernel
-def cuts_of(block: int) -> int:
-    return block + HEAD
+def axis_at(t: Any, block: int, place: int) -> int:
+    return integers(t, WORDS)[block + AXES_FIRST + 2 * place]
+
+
+@small_kernel
+def cuts_at(t: Any, block: int, place: int) -> int:
+    return integers(t, WORDS)[block + AXES_FIRST + 2 * place + 1]
 
 
 @small_kernel
 def slots_of(t: Any, block: int) -> int:
-    return block + HEAD + CUTS * integers(t, WORDS)[block + ATTRIBUTE_COUNT]
+    return block + AXES_FIRST + 2 * integers(t, WORDS)[block + AXIS_COUNT]
 
 
 @small_kernel
@@ -87,79 +70,32 @@ def alive_of(t: Any, block: int) -> int:
 
 @small_kernel
 def rows_of(t: Any, block: int, place: int) -> int:
-    """Where the rows of the block's attribute at this place begin."""
+    """Where the rows of the block's axis at this place begin."""
     width = integers(t, WORDS)[block + CAPACITY] >> 6
-    return alive_of(t, block) + width + place * BUCKETS * width
-
-
-@small_kernel
-def bucket(t: Any, cuts: int, value: float) -> int:
-    """How many cuts are at most this value."""
-    numbers = floats(t, WORDS)
-    low = 0
-    step = BUCKETS >> 1
-    while step > 0:
-        if numbers[cuts + low + step - 1] <= value:
-            low += step
-        step >>= 1
-    return low
+    return alive_of(t, block) + width + place * ROWS * width
 
 
 @kernel
-def bounds(t: Any, program: int, attribute: int) -> tuple[float, float]:
-    """The range that all the program's conditions on this attribute leave."""
-    words, numbers = integers(t, WORDS), floats(t, WORDS)
-    low, high = -np.inf, np.inf
-    at, end = program + CONDITIONS, program + words[program + SIZE]
-    while at < end:
-        word = words[at]
-        if word & 7 == WITHIN and word >> 6 == attribute and not word >> 3 & OUTSIDE:
-            low = max(low, numbers[at + 1])
-            high = min(high, numbers[at + 2])
-        at += length_of_condition(word)
-    return low, high
-
-
-@kernel
-def make_block(t: Any, node: int, sign: int, program: int, capacity: int) -> int:
-    """An empty block for programs with ranges on the same attributes as this one."""
+def make_block(t: Any, node: int, sign: int, capacity: int, programs: Any, count: int) -> int:
+    """An empty block over the axes in the scratch region, with cuts for these programs."""
     words, scratch, keys = integers(t, WORDS), integers(t, SCRATCH), integers(t, KEYS)
-    signature(t, program)
-    count = scratch[SIGNATURE_AT]
+    axes = scratch[AXES]
     width = capacity >> 6
-    total = HEAD + count * CUTS + capacity + width + count * BUCKETS * width
+    total = AXES_FIRST + 2 * axes + capacity + width + axes * ROWS * width
     block = allocate(t, total)
     for i in range(total):
         words[block + i] = 0
     words[block + SIGNATURE] = sign
-    words[block + ATTRIBUTE_COUNT] = count
+    words[block + AXIS_COUNT] = axes
     words[block + CAPACITY] = capacity
     words[block + TOTAL] = total
-    for place in range(count):
-        words[block + ATTRIBUTES_FIRST + place] = scratch[SIGNATURE_AT + 1 + place]
+    for place in range(axes):
+        axis = scratch[AXES + 1 + place]
+        words[block + AXES_FIRST + 2 * place] = axis
+        words[block + AXES_FIRST + 2 * place + 1] = cuts_for(t, axis, programs, count)
     words[block + NEXT] = keys[node * KEY_RECORD + BLOCKS]
     keys[node * KEY_RECORD + BLOCKS] = block
     return block
-
-
-@kernel
-def _set_cuts(t: Any, block: int, place: int, count: int) -> None:
-    """Cuts so that about as many of the endpoints, `count` floats in the scratch region, fall between any two."""
-    numbers, scratch = floats(t, WORDS), floats(t, SCRATCH)
-    # Shell's sort: short, in place, and fast enough for what happens once in thousands of changes.
-    gap = count // 2
-    while gap > 0:
-        for i in range(gap, count):
-            point = scratch[ENDPOINTS + i]
-            hole = i
-            while hole >= gap and scratch[ENDPOINTS + hole - gap] > point:
-                scratch[ENDPOINTS + hole] = scratch[ENDPOINTS + hole - gap]
-                hole -= gap
-            scratch[ENDPOINTS + hole] = point
-        gap //= 2
-    cuts = cuts_of(block) + place * CUTS
-    for i in range(CUTS):
-        numbers[cuts + i] = np.inf if count == 0 else scratch[ENDPOINTS + (i + 1) * count // BUCKETS]
 
 
 @kernel
@@ -169,26 +105,31 @@ def insert_column(t: Any, block: int, programs: Any, first: int, count: int) -> 
     column = words[block + USED] >> 6
     width = words[block + CAPACITY] >> 6
     changes = integers_at(t[SCRATCH] + 8 * COLUMN_CHANGES)
-    crowded = False
-    for place in range(words[block + ATTRIBUTE_COUNT]):
-        attribute, cuts = words[block + ATTRIBUTES_FIRST + place], cuts_of(block) + place * CUTS
-        for row in range(BUCKETS + 1):
+    crowded = words[block + SIGNATURE] == MIXED and _are_strange(t, block, programs, first, count)
+    for place in range(words[block + AXIS_COUNT]):
+        axis, cuts = axis_at(t, block, place), cuts_at(t, block, place)
+        for row in range(ROWS):
             changes[row] = 0
-        behind, before = 0, 0
+        absent = np.int64(0)
+        demanded, behind, before = 0, 0, 0
         for i in range(count):
-            low, high = bounds(t, programs[first + i], attribute)
-            if low <= high:
-                begin, end = bucket(t, cuts, low), bucket(t, cuts, high)
+            begin, end, bounded = buckets_of(t, programs[first + i], axis, cuts)
+            if begin <= end:
                 # Where the row of a bucket begins to hold the program, and where it no longer does.
                 changes[begin] ^= np.int64(1) << i
                 changes[end + 1] ^= np.int64(1) << i
-                behind += begin == CUTS and low > -np.inf
-                before += end == 0 and high < np.inf
-        crowded |= 4 * max(behind, before) > 3 * count
+            if bounded & DEMANDED:
+                demanded += 1
+                behind += begin == CUTS and bounded & FROM_BELOW != 0
+                before += end == 0 and bounded & FROM_ABOVE != 0
+            else:
+                absent |= np.int64(1) << i
+        crowded |= _CROWDED_SHARE * demanded >= count and 4 * max(behind, before) > 3 * demanded
         row, held = rows_of(t, block, place) + column, np.int64(0)
         for i in range(BUCKETS):
             held ^= changes[i]
             words[row + i * width] = held
+        words[row + ABSENT * width] = absent
     slots = slots_of(t, block) + column * COLUMN
     for i in range(count):
         program = programs[first + i]
@@ -199,6 +140,32 @@ def insert_column(t: Any, block: int, programs: Any, first: int, count: int) -> 
     words[block + LIVE] += count
     words[block + USED] += COLUMN
     words[block + CROWDED] += int64(crowded)
+
+
+@kernel
+def _are_strange(t: Any, block: int, programs: Any, first: int, count: int) -> bool:
+    """Whether most of these programs have ranges over axes that the block could have and has not."""
+    words = integers(t, WORDS)
+    if words[block + AXIS_COUNT] == AXES_MAX:
+        return False
+    strange = 0
+    for i in range(first, first + count):
+        at, end = programs[i] + CONDITIONS, programs[i] + words[programs[i] + SIZE]
+        while at < end:
+            axis = axis_of(words[at])
+            if axis != NO_AXIS and not _has_axis(t, block, axis):
+                strange += 1
+                break
+            at += length_of_condition(words[at])
+    return 2 * strange > count
+
+
+@small_kernel
+def _has_axis(t: Any, block: int, axis: int) -> bool:
+    place = integers(t, WORDS)[block + AXIS_COUNT] - 1
+    while place >= 0 and axis_at(t, block, place) != axis:
+        place -= 1
+    return place >= 0
 
 
 @kernel
@@ -242,6 +209,19 @@ def reopen(t: Any, block: int, programs: Any, count: int) -> int:
 
 
 @kernel
+def used_when_reopened(t: Any, block: int) -> int:
+    """How many slots are used when those of the last column are not counted that can be filled up."""
+    words = integers(t, WORDS)
+    used = words[block + USED]
+    if used == 0 or words[alive_of(t, block) + (used >> 6) - 1] == -1:
+        return used
+    free_slots = 0
+    for slot in range(used - COLUMN, used):
+        free_slots += words[slots_of(t, block) + slot] == 0
+    return used - free_slots
+
+
+@kernel
 def living(t: Any, block: int, programs: Any) -> int:
     """Lists the programs of the block; returns how many there are."""
     words = integers(t, WORDS)
@@ -280,63 +260,6 @@ def unlink(t: Any, node: int, block: int) -> None:
         while words[before + NEXT] != block:
             before = words[before + NEXT]
         words[before + NEXT] = words[block + NEXT]
+    for place in range(words[block + AXIS_COUNT]):
+        give_cuts_back(t, axis_at(t, block, place), cuts_at(t, block, place))
     free(t, block, words[block + TOTAL])
-
-
-@kernel
-def block_with_room(t: Any, node: int, sign: int, programs: Any, count: int) -> int:
-    """A block for a column of these programs, which all have the signature: one with room, one made anew, or a new one.
-
-    Cuts are made from the programs that go into a block when it is made.
-    """
-    words = integers(t, WORDS)
-    block = find_block(t, node, sign)
-    if block != 0 and words[block + LIVE] == 0:
-        # Its only column was taken away to be filled up.
-        unlink(t, node, block)
-        block = 0
-    if block == 0:
-        return _make_with(t, node, sign, CAPACITY_FIRST, programs, count)
-    capacity = words[block + CAPACITY]
-    if words[block + USED] < capacity:
-        if words[block + CROWDED] < _CROWDED_MAX:
-            return block
-    elif 2 * words[block + LIVE] >= capacity:
-        if capacity == CAPACITY_MAX:
-            return _make_with(t, node, sign, CAPACITY_FIRST, programs, count)
-        capacity *= 4
-    held = integers_at(t[SCRATCH] + 8 * BLOCK_PROGRAMS)
-    taken = living(t, block, held)
-    unlink(t, node, block)
-    anew = _make_with(t, node, sign, capacity, held, taken)
-    for first in range(0, taken, COLUMN):
-        insert_column(t, anew, held, first, min(COLUMN, taken - first))
-    # Where other cuts do not help, they are not tried again soon.
-    columns = words[anew + USED] >> 6
-    words[anew + CROWDED] = -columns if 2 * words[anew + CROWDED] > columns else 0
-    return anew
-
-
-@kernel
-def _make_with(t: Any, node: int, sign: int, capacity: int, programs: Any, count: int) -> int:
-    """An empty block with cuts for these programs."""
-    block = make_block(t, node, sign, programs[0], capacity)
-    _fit_cuts(t, block, programs, count)
-    return block
-
-
-@kernel
-def _fit_cuts(t: Any, block: int, programs: Any, count: int) -> None:
-    """Cuts from the endpoints of these programs."""
-    words, scratch = integers(t, WORDS), floats(t, SCRATCH)
-    for place in range(words[block + ATTRIBUTE_COUNT]):
-        points = 0
-        for i in range(0, count, 1 + 2 * count // _POINTS_MAX):
-            low, high = bounds(t, programs[i], words[block + ATTRIBUTES_FIRST + place])
-            if low > -np.inf:
-                scratch[ENDPOINTS + points] = low
-                points += 1
-            if high < np.inf:
-                scratch[ENDPOINTS + points] = high
-                points += 1
-        _set_cuts(t, block, place, points)

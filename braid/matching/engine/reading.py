@@ -34,16 +34,7 @@ from braid.matching.engine.json_reading import (
     unescape,
 )
 from braid.matching.engine.kernel import entry, kernel, load_word, octet_at, prefetch, small_kernel
-from braid.matching.engine.keys import (
-    BOOLEAN,
-    EXISTS,
-    INTEGER,
-    IS_BOOLEAN,
-    IS_NUMBER,
-    IS_STRING,
-    NUMBER,
-    STRING,
-)
+from braid.matching.engine.key_records import BOOLEAN, EXISTS, INTEGER, IS_BOOLEAN, IS_NUMBER, IS_STRING, NUMBER, STRING
 from braid.matching.engine.memory import (
     ATTRIBUTES,
     COUNTS,
@@ -74,7 +65,7 @@ _NAMES = tuple(
     for name in (b"", b"id", b"topic", b"attributes", b"text", b"zone", b"object", b"expires", b"data")
 )
 
-NUMBER_WORDS = 3  # attribute, the float below, the float above
+NUMBER_WORDS = 3  # attribute, the float below, the float above; of a text -attribute, its first byte, behind its last
 EXPIRES_LENGTH = 24
 _FACTS_AT_ONCE = 1 << 22  # a batch whose publications have more is read in several parts
 
@@ -203,9 +194,7 @@ def _read_string(at: int, end: int, strings: int) -> tuple[int, int, int, int]:
 
 @kernel
 def _read_attributes(t: Any, at: int, end: int, facts: int, numbers: int, strings: int) -> tuple[int, int, int, int]:
-    attributes, values = integers(t, ATTRIBUTES), floats(t, NUMBERS)
-    places = integers(t, NUMBERS)
-    secret = secret_of(t)
+    attributes, secret = integers(t, ATTRIBUTES), secret_of(t)
     integers(t, COUNTS)[ATTRIBUTES_READ] += 1
     if octet_at(at) != OPEN_OBJECT:
         return -1, facts, numbers, strings
@@ -228,14 +217,12 @@ def _read_attributes(t: Any, at: int, end: int, facts: int, numbers: int, string
             begin, finish, at, strings = _read_string(at, end, strings)
             if at >= 0:
                 facts = _string_facts(t, known, begin, finish, facts)
+                numbers = _note_text(t, known, begin, finish, numbers)
         elif octet == MINUS or ZERO <= octet <= NINE:
             at, low, high, whole = read_number(at)
             uses = attributes[known * attribute.RECORD + attribute.USES]
             if uses & attribute.RANGE:
-                places[numbers] = known
-                values[numbers + 1] = low
-                values[numbers + 2] = high
-                numbers += NUMBER_WORDS
+                numbers = _note_number(t, known, low, high, numbers)
             if uses & attribute.EQUALITY:
                 if low == high:
                     first, second = hash_word(secret, bits_of(low + 0.0))
@@ -271,6 +258,27 @@ def _came_before(t: Any, known: int) -> bool:
     again = attributes[place] == read
     attributes[place] = read
     return again
+
+
+@small_kernel
+def _note_number(t: Any, known: int, low: float, high: float, numbers: int) -> int:
+    integers(t, NUMBERS)[numbers] = known
+    values = floats(t, NUMBERS)
+    values[numbers + 1] = low
+    values[numbers + 2] = high
+    return numbers + NUMBER_WORDS
+
+
+@small_kernel
+def _note_text(t: Any, known: int, begin: int, finish: int, numbers: int) -> int:
+    """Where a text stands that is compared by order."""
+    places = integers(t, NUMBERS)
+    if not integers(t, ATTRIBUTES)[known * attribute.RECORD + attribute.USES] & attribute.ORDER:
+        return numbers
+    places[numbers] = -known
+    places[numbers + 1] = begin
+    places[numbers + 2] = finish
+    return numbers + NUMBER_WORDS
 
 
 @small_kernel

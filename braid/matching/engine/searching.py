@@ -9,10 +9,12 @@ from typing import Any
 from numba import int64, uint64
 
 from braid.matching.engine import attributes as attribute
-from braid.matching.engine import keys as key
-from braid.matching.engine import ranges
-from braid.matching.engine.counts import CANDIDATES, EVENTS_SEEN, HOT, HOT_FIRST, HOT_MAX, KEY_SLOTS_MASK, STAMP
-from braid.matching.engine.kernel import entry, kernel, prefetch, small_kernel, trailing_zeros
+from braid.matching.engine import key_records as key
+from braid.matching.engine.counts import CANDIDATES, HOT, HOT_FIRST, HOT_MAX, KEY_SLOTS_MASK, STAMP
+from braid.matching.engine.kernel import entry, kernel, prefetch, small_kernel
+from braid.matching.engine.key_slots import ID_BITS, ID_MASK, find_key
+from braid.matching.engine.key_statistics import count_carried, count_publication
+from braid.matching.engine.keys import ROOT, child_bit, child_hash, may_have_child
 from braid.matching.engine.memory import (
     ATTRIBUTES,
     CARRIED,
@@ -29,6 +31,7 @@ from braid.matching.engine.memory import (
 )
 from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST
 from braid.matching.engine.programs import MEMBERS
+from braid.matching.engine.range_search import search_blocks
 from braid.matching.engine.reading import (
     CARRIED_END,
     EVENT,
@@ -42,7 +45,7 @@ from braid.matching.engine.reading import (
 )
 from braid.matching.engine.regions import integers_at
 from braid.matching.engine.reporting import report
-from braid.matching.engine.scratch import JOINED_ROWS, LIVE_NODES
+from braid.matching.engine.scratch import LIVE_NODES
 from braid.matching.engine.verifying import accepts
 
 HOT_FROM = 1 << 14  # programs verified in vain under one anchor before better places are looked for
@@ -67,8 +70,8 @@ def resolve(t: Any, count: int) -> None:
         slot = first & mask
         found = int64(0)
         while slots[slot] != 0:
-            if (uint64(slots[slot]) ^ first) >> uint64(key.ID_BITS) == 0:
-                found = slots[slot] & key.ID_MASK
+            if (uint64(slots[slot]) ^ first) >> uint64(ID_BITS) == 0:
+                found = slots[slot] & ID_MASK
                 prefetch(t[KEYS] + 8 * key.RECORD * found)
                 break
             slot = (slot + uint64(1)) & mask
@@ -80,7 +83,7 @@ def resolve(t: Any, count: int) -> None:
             if found != 0:
                 at = found * key.RECORD
                 if keys[at + key.HASH] != facts[2 * fact] or keys[at + key.CHECK] != facts[2 * fact + 1]:
-                    found = key.find_key(t, uint64(facts[2 * fact]), uint64(facts[2 * fact + 1]))
+                    found = find_key(t, uint64(facts[2 * fact]), uint64(facts[2 * fact + 1]))
             if found != 0:
                 _fetch_programs(t, found)
                 carried[end] = found
@@ -115,7 +118,8 @@ def search(t: Any, first: int, count: int, extra_ends: Any, extra_keys: Any, now
         if event + _EVENTS_AHEAD < count:
             _fetch_members(t, event + _EVENTS_AHEAD)
         if events[at + STATUS] == GOOD:
-            counts[EVENTS_SEEN] += counted
+            if counted:
+                count_publication(t)
             counts[STAMP] += 1
             _load_numbers(t, event)
             end = _stamp(t, begin, events[at + CARRIED_END], counted)
@@ -149,16 +153,22 @@ def _fetch_members(t: Any, event: int) -> None:
 
 @small_kernel
 def _load_numbers(t: Any, event: int) -> None:
-    """The numbers of this publication, where the conditions on ranges look for them."""
+    """The numbers and texts of this publication, where the conditions on ranges look for them."""
     events, places, values = integers(t, EVENTS), integers(t, NUMBERS), floats(t, NUMBERS)
     stamps, bounds = integers(t, ATTRIBUTES), floats(t, ATTRIBUTES)
     stamp = integers(t, COUNTS)[STAMP]
     number = events[(event - 1) * EVENT + NUMBERS_END] if event > 0 else 0
     while number < events[event * EVENT + NUMBERS_END]:
-        at = places[number] * attribute.RECORD
-        stamps[at + attribute.STAMP] = stamp
-        bounds[at + attribute.LOW] = values[number + 1]
-        bounds[at + attribute.HIGH] = values[number + 2]
+        if places[number] > 0:
+            at = places[number] * attribute.RECORD
+            stamps[at + attribute.STAMP] = stamp
+            bounds[at + attribute.LOW] = values[number + 1]
+            bounds[at + attribute.HIGH] = values[number + 2]
+        else:
+            at = -places[number] * attribute.RECORD
+            stamps[at + attribute.TEXT_STAMP] = stamp
+            stamps[at + attribute.TEXT_BEGIN] = places[number + 1]
+            stamps[at + attribute.TEXT_END] = places[number + 2]
         number += NUMBER_WORDS
 
 
@@ -172,7 +182,8 @@ def _stamp(t: Any, begin: int, end: int, counted: int) -> int:
         at = carried[i] * key.RECORD
         if keys[at + key.STAMP] != stamp:
             keys[at + key.STAMP] = stamp
-            keys[at + key.SEEN] += counted
+            if counted:
+                count_carried(t, carried[i])
             carried[kept] = carried[i]
             kept += 1
     return kept
@@ -185,7 +196,8 @@ def _stamp_extra(t: Any, extra: int, live: Any, nodes: int, counted: int) -> int
     at = extra * key.RECORD
     if keys[at + key.STAMP] != stamp:
         keys[at + key.STAMP] = stamp
-        keys[at + key.SEEN] += counted
+        if counted:
+            count_carried(t, extra)
         live[nodes] = extra
         nodes += 1
     return nodes
@@ -195,7 +207,7 @@ def _stamp_extra(t: Any, extra: int, live: Any, nodes: int, counted: int) -> int
 def _search(t: Any, event: int, live: Any, carried: int, matched: int, pending: int, now_s: float) -> tuple[int, int]:
     """Visits every node that the carried keys lead to. The first `carried` of `live` are those keys."""
     keys = integers(t, KEYS)
-    live[carried] = key.ROOT
+    live[carried] = ROOT
     nodes = carried + 1
     visited = 0
     while visited < nodes:
@@ -206,13 +218,13 @@ def _search(t: Any, event: int, live: Any, carried: int, matched: int, pending: 
         if listed != 0:
             matched, pending = _search_list(t, event, node, listed, matched, pending, now_s)
         if blocks != 0:
-            matched, pending = _search_blocks(t, event, node, blocks, matched, pending, now_s)
+            matched, pending = search_blocks(t, event, node, blocks, matched, pending, now_s)
         children = uint64(keys[at + key.CHILDREN])
         if children != 0:
             for i in range(carried):
-                if children & key.child_bit(live[i]) and key.may_have_child(t, node, live[i]):
-                    first, second = key.child_hash(t, node, live[i])
-                    child = key.find_key(t, first, second)
+                if children & child_bit(live[i]) and may_have_child(t, node, live[i]):
+                    first, second = child_hash(t, node, live[i])
+                    child = find_key(t, first, second)
                     if child != 0:
                         live[nodes] = child
                         nodes += 1
@@ -260,49 +272,3 @@ def _note_waste(t: Any, node: int, vain: int) -> None:
             counts[HOT] += 1
         else:
             keys[at] = before  # so that it comes here again when there is room
-
-
-@kernel
-def _search_blocks(
-    t: Any, event: int, node: int, block: int, matched: int, pending: int, now_s: float
-) -> tuple[int, int]:
-    words, counts = integers(t, WORDS), integers(t, COUNTS)
-    stamp = counts[STAMP]
-    joined = integers_at(t[SCRATCH] + 8 * JOINED_ROWS)
-    while block != 0:
-        width = (words[block + ranges.USED] + 63) >> 6
-        if _join_rows(t, block, stamp, width):
-            slots = ranges.slots_of(t, block)
-            for i in range(width):
-                rest = uint64(joined[i])
-                while rest != 0:
-                    program = words[slots + 64 * i + int64(trailing_zeros(rest))]
-                    rest &= rest - uint64(1)
-                    counts[CANDIDATES] += 1
-                    if accepts(t, program):
-                        matched, pending = report(t, event, program, matched, pending, now_s)
-        block = words[block + ranges.NEXT]
-    return matched, pending
-
-
-@small_kernel
-def _join_rows(t: Any, block: int, stamp: int, width: int) -> bool:
-    """Which programs of the block no row rules out; False when the publication lacks one of the numbers."""
-    words, stamps, values = integers(t, WORDS), integers(t, ATTRIBUTES), floats(t, ATTRIBUTES)
-    count = words[block + ranges.ATTRIBUTE_COUNT]
-    for place in range(count):
-        at = words[block + ranges.ATTRIBUTES_FIRST + place] * attribute.RECORD
-        if stamps[at + attribute.STAMP] != stamp:
-            return False
-    joined = integers_at(t[SCRATCH] + 8 * JOINED_ROWS)
-    row = integers_at(t[WORDS] + 8 * ranges.alive_of(t, block))
-    for i in range(width):
-        joined[i] = row[i]
-    stride = words[block + ranges.CAPACITY] >> 6
-    for place in range(count):
-        at = words[block + ranges.ATTRIBUTES_FIRST + place] * attribute.RECORD
-        bucket = ranges.bucket(t, ranges.cuts_of(block) + place * ranges.CUTS, values[at + attribute.LOW])
-        row = integers_at(t[WORDS] + 8 * (ranges.rows_of(t, block, place) + bucket * stride))
-        for i in range(width):
-            joined[i] &= row[i]
-    return True

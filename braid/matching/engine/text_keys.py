@@ -9,13 +9,17 @@ from typing import Any
 from numba import int64, uint64
 
 from braid.matching.engine import attributes as attribute
-from braid.matching.engine.conditions import BLOOM_BITS
+from braid.matching.engine.counts import TEXTS_READ
 from braid.matching.engine.hashing import key_hash, secret_of
 from braid.matching.engine.kernel import kernel, octet_at, small_kernel
-from braid.matching.engine.keys import PIECE, PREFIX, SUFFIX
-from braid.matching.engine.memory import ATTRIBUTES, FACTS, SCRATCH, TEXT_BLOOM, integers
+from braid.matching.engine.key_records import PIECE, PREFIX, SUFFIX
+from braid.matching.engine.key_uses import text_place
+from braid.matching.engine.memory import ATTRIBUTES, COUNTS, FACTS, SCRATCH, TEXT_SIEVE, integers
 from braid.matching.engine.regions import integers_at
-from braid.matching.engine.scratch import POLYNOMIALS
+from braid.matching.engine.scratch import PIECES_FOUND, POLYNOMIALS
+from braid.matching.engine.sieves import may_hold
+
+_PIECES_FOUND = 1 << 12  # pieces of one text that are remembered, each in the place that its hash gives
 
 
 @kernel
@@ -32,7 +36,11 @@ def polynomials(t: Any, start: int, length: int) -> tuple[Any, Any]:
 
 @kernel
 def add_text_facts(t: Any, known: int, begin: int, finish: int, facts: int) -> int:
-    """Of all beginnings, ends and pieces of a length that is asked for, those that may be keys."""
+    """Of all beginnings, ends and pieces of a length that is asked for, those that may be keys.
+
+    A text may hold one piece thousands of times, which is one fact.
+    """
+    integers(t, COUNTS)[TEXTS_READ] += 1
     attributes, hashes = integers(t, ATTRIBUTES), integers_at(t[SCRATCH] + 8 * POLYNOMIALS)
     secret = secret_of(t)
     base, other_base = uint64(secret[2]), uint64(secret[3])
@@ -60,7 +68,7 @@ def add_text_facts(t: Any, known: int, begin: int, finish: int, facts: int) -> i
         if (pieces >> uint64(size)) & uint64(1):
             for start in range(length - size + 1):
                 first, second = _piece(hashes, start, size, power, other_power)
-                facts = _add_text_fact(t, first, second, PIECE, known, facts)
+                facts = _add_piece_fact(t, first, second, known, facts)
     return facts
 
 
@@ -75,11 +83,27 @@ def _piece(hashes: Any, start: int, size: int, power: Any, other_power: Any) -> 
 
 @small_kernel
 def _add_text_fact(t: Any, first: Any, second: Any, kind: int, of: int, facts: int) -> int:
-    bloom, store = integers(t, TEXT_BLOOM), integers(t, FACTS)
     first, second = key_hash(first, second, kind, of)
-    bit = first & uint64(BLOOM_BITS - 1)
-    if (uint64(bloom[bit >> uint64(6)]) >> (bit & uint64(63))) & uint64(1):
-        store[2 * facts] = int64(first)
-        store[2 * facts + 1] = int64(second)
-        return facts + 1
-    return facts
+    return _add(t, first, second, facts) if may_hold(t, TEXT_SIEVE, text_place(first)) else facts
+
+
+@small_kernel
+def _add_piece_fact(t: Any, first: Any, second: Any, of: int, facts: int) -> int:
+    first, second = key_hash(first, second, PIECE, of)
+    if not may_hold(t, TEXT_SIEVE, text_place(first)):
+        return facts
+    found, text = integers_at(t[SCRATCH] + 8 * PIECES_FOUND), integers(t, COUNTS)[TEXTS_READ]
+    place = 2 * int64(first >> uint64(32) & uint64(_PIECES_FOUND - 1))
+    if found[place] == int64(first) and found[place + 1] == text:
+        return facts
+    found[place] = int64(first)
+    found[place + 1] = text
+    return _add(t, first, second, facts)
+
+
+@small_kernel
+def _add(t: Any, first: Any, second: Any, facts: int) -> int:
+    store = integers(t, FACTS)
+    store[2 * facts] = int64(first)
+    store[2 * facts + 1] = int64(second)
+    return facts + 1

@@ -30,7 +30,7 @@ from braid.matching.engine.conditions import (
 from braid.matching.engine.counts import TILE_LEVELS
 from braid.matching.engine.hashing import hash_word, secret_of
 from braid.matching.engine.kernel import kernel, small_kernel
-from braid.matching.engine.keys import TILE, TILE_LEVEL_SHIFT, TILE_X_SHIFT
+from braid.matching.engine.key_records import TILE, TILE_LEVEL_SHIFT, TILE_X_SHIFT
 from braid.matching.engine.memory import COUNTS, GIVEN, SCRATCH, floats, integers
 from braid.matching.engine.topic_keys import add_fact
 

@@ -13,7 +13,7 @@ from numba import int64, uint64
 from braid.matching.engine.counts import KEY_SLOTS_MASK, TOPIC_SELF_ENDS, TOPIC_SHAPES_FIRST, TOPIC_UNDER_ENDS
 from braid.matching.engine.hashing import hash_octets, key_hash, mix, secret_of
 from braid.matching.engine.kernel import entry, kernel, octet_at, prefetch, small_kernel
-from braid.matching.engine.keys import TOPIC_SELF, TOPIC_UNDER
+from braid.matching.engine.key_records import TOPIC_SELF, TOPIC_UNDER
 from braid.matching.engine.memory import COUNTS, FACTS, KEY_SLOTS, SCRATCH, integers
 from braid.matching.engine.regions import integers_at
 from braid.matching.engine.scratch import TOPIC_LEVELS
