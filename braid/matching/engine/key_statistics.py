@@ -39,10 +39,11 @@ def count_publication(t: Any) -> None:
 
 
 @small_kernel
-def count_carried(t: Any, key: int) -> None:
+def count_carried(t: Any, key: int, age: int) -> None:
+    """`age` is that of all counts."""
     keys = integers(t, KEYS)
     at = key * RECORD + SEEN
-    if keys[at] >> _AGE_SHIFT != integers(t, COUNTS)[AGE]:
+    if keys[at] >> _AGE_SHIFT != age:
         _grow_older(t, key)
     keys[at] += 1
 

@@ -13,7 +13,7 @@ from braid.matching.engine.range_axes import OF_TEXTS
 from braid.matching.engine.range_cuts import BUCKETS, bucket_of_number
 from braid.matching.engine.regions import integers_at
 from braid.matching.engine.reporting import report
-from braid.matching.engine.scratch import COLUMNS_LEFT, JOINED_ROWS, ROWS_TO_JOIN
+from braid.matching.engine.scratch import COLUMNS_LEFT, JOINED_ROWS, PROGRAMS_LEFT, ROWS_TO_JOIN
 from braid.matching.engine.text_order import bucket_of_text
 from braid.matching.engine.verifying import accepts
 
@@ -23,19 +23,34 @@ def search_blocks(
     t: Any, event: int, node: int, block: int, matched: int, pending: int, now_s: float
 ) -> tuple[int, int]:
     words, counts = integers(t, WORDS), integers(t, COUNTS)
-    joined, left = integers_at(t[SCRATCH] + 8 * JOINED_ROWS), integers_at(t[SCRATCH] + 8 * COLUMNS_LEFT)
+    programs = integers_at(t[SCRATCH] + 8 * PROGRAMS_LEFT)
     while block != 0:
-        slots = ranges.slots_of(t, block)
-        for i in range(_join_rows(t, block)):
-            rest = uint64(joined[i])
-            while rest != 0:
-                program = words[slots + 64 * left[i] + int64(trailing_zeros(rest))]
-                rest &= rest - uint64(1)
-                counts[CANDIDATES] += 1
-                if accepts(t, program):
-                    matched, pending = report(t, event, program, matched, pending, now_s)
+        count = _programs_left(t, block)
+        for i in range(count):
+            if accepts(t, programs[i]):
+                matched, pending = report(t, event, programs[i], matched, pending, now_s)
+        counts[CANDIDATES] += count
         block = words[block + ranges.NEXT]
     return matched, pending
+
+
+@small_kernel
+def _programs_left(t: Any, block: int) -> int:
+    """Puts the programs of the block that no row rules out into the scratch region, and has them fetched."""
+    words, programs = integers(t, WORDS), integers_at(t[SCRATCH] + 8 * PROGRAMS_LEFT)
+    joined, left = integers_at(t[SCRATCH] + 8 * JOINED_ROWS), integers_at(t[SCRATCH] + 8 * COLUMNS_LEFT)
+    slots = ranges.slots_of(t, block)
+    count = 0
+    for i in range(_join_rows(t, block)):
+        rest = uint64(joined[i])
+        while rest != 0:
+            program = words[slots + 64 * left[i] + int64(trailing_zeros(rest))]
+            rest &= rest - uint64(1)
+            prefetch(t[WORDS] + 8 * program)
+            prefetch(t[WORDS] + 8 * program + 64)
+            programs[count] = program
+            count += 1
+    return count
 
 
 @kernel

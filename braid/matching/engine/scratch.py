@@ -28,5 +28,6 @@ TOPIC_LEVELS = (1 << 26) - (1 << 17)
 JOINED_ROWS = (1 << 26) - (1 << 16)  # of a block of ranges
 COLUMNS_LEFT = JOINED_ROWS + (1 << 9)  # of that block
 ROWS_TO_JOIN = COLUMNS_LEFT + (1 << 9)  # their addresses
+PROGRAMS_LEFT = JOINED_ROWS + (1 << 12)  # of that block
 LIVE_NODES = 1 << 26  # of the publication being searched for: room for every key there can be
 STRINGS = 1 << 27  # unescaped ones, of the whole batch

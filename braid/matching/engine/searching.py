@@ -10,7 +10,7 @@ from numba import int64, uint64
 
 from braid.matching.engine import attributes as attribute
 from braid.matching.engine import key_records as key
-from braid.matching.engine.counts import CANDIDATES, HOT, HOT_FIRST, HOT_MAX, KEY_SLOTS_MASK, STAMP
+from braid.matching.engine.counts import AGE, CANDIDATES, HOT, HOT_FIRST, HOT_MAX, KEY_SLOTS_MASK, STAMP
 from braid.matching.engine.kernel import entry, kernel, prefetch, small_kernel
 from braid.matching.engine.key_slots import ID_BITS, ID_MASK, find_key
 from braid.matching.engine.key_statistics import count_carried, count_publication
@@ -176,14 +176,14 @@ def _load_numbers(t: Any, event: int) -> None:
 def _stamp(t: Any, begin: int, end: int, counted: int) -> int:
     """Marks the carried keys as those of this publication; what is carried twice is dropped."""
     carried, keys = integers(t, CARRIED), integers(t, KEYS)
-    stamp = integers(t, COUNTS)[STAMP]
+    stamp, age = integers(t, COUNTS)[STAMP], integers(t, COUNTS)[AGE]
     kept = begin
     for i in range(begin, end):
         at = carried[i] * key.RECORD
         if keys[at + key.STAMP] != stamp:
             keys[at + key.STAMP] = stamp
             if counted:
-                count_carried(t, carried[i])
+                count_carried(t, carried[i], age)
             carried[kept] = carried[i]
             kept += 1
     return kept
@@ -197,7 +197,7 @@ def _stamp_extra(t: Any, extra: int, live: Any, nodes: int, counted: int) -> int
     if keys[at + key.STAMP] != stamp:
         keys[at + key.STAMP] = stamp
         if counted:
-            count_carried(t, extra)
+            count_carried(t, extra, integers(t, COUNTS)[AGE])
         live[nodes] = extra
         nodes += 1
     return nodes
