@@ -220,7 +220,8 @@ async def test_through_all_layers(zookeeper: ZooKeeperServer, tmp_path: Path) ->
             assert (found.matches, found.count) == ([ids["price > 40"]], 1)
             assert found.explanation is not None
             assert found.explanation.parts[0].reasons == [
-                "price < prev(price): price is 41; prev(price) is missing: nothing was published on its topic before"
+                "price < prev(price): price is 41; prev(price) is missing: of its topic, "
+                "no publication before this one is remembered"
             ]
         assert (await http.post("/v1/publications", json=first)).status_code == 202
         async with asyncio.timeout(20):

@@ -39,6 +39,8 @@ from tests.simulation.nodes import TickingSlice
 
 
 class SimulatedMatcher(TickingSlice):
+    write_s = 0.02  # at most, each
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.disk: dict[str, SubscriptionRecord] = {}
@@ -153,11 +155,13 @@ class SimulatedMatcher(TickingSlice):
         if effect == ExpectForeign(True):
             self._marks += 1
         marks = self._marks
-        self._written_s = max(self._written_s, self.scheduler.now_s + random.uniform(0, 0.02))
+        self._written_s = max(self._written_s, self.scheduler.now_s + random.uniform(0, self.write_s))
         written_s = self._written_s
         if in_bulk:
             self._in_bulk.update(ids)
-            written_s = self._bulk_written_s = max(self._bulk_written_s, written_s) + random.choice((0, 0.02, 0.1))
+            written_s = self._bulk_written_s = max(self._bulk_written_s, written_s) + random.choice(
+                (0, 0, 0, 0.01, 0.05)
+            )
 
         def written() -> None:
             if not self.alive or self.incarnation != incarnation:

@@ -17,6 +17,7 @@ from services.matcher.past import Past
 from services.matcher.scaling import MatcherScaling
 from tests.simulation import connpoint_node
 from tests.simulation.cluster import Simulation
+from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.past import (
     DistinctScalingSimulation,
     DistinctSimulation,
@@ -39,7 +40,9 @@ def asked_through_one_access_point(patch: pytest.MonkeyPatch) -> None:
 
 
 def partials_do_not_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
+    """Disks are slow, so that crashes come between."""
     patch.setattr(Keeping, "behind", lambda _, sends: sends)
+    patch.setattr(SimulatedMatcher, "write_s", 0.5)
 
 
 def live_ones_are_not_held(patch: pytest.MonkeyPatch) -> None:
@@ -116,7 +119,7 @@ def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch
         (what_was_given_is_forgotten, PastSimulation, "twice"),
         (nothing_is_handed_over, PastScalingSimulation, "lost"),
         (what_comes_meanwhile_is_not_handed_over, PastScalingSimulation, "lost"),
-        (gone_before_all_is_handed_over, SlowDepartures, "lost"),
+        (gone_before_all_is_handed_over, SlowDepartures, "misplaced"),
         (nothing_is_relocated, PastScalingSimulation, "misplaced"),
         (removed_before_it_is_stored, PastScalingSimulation, "misplaced"),
         (the_order_is_not_looked_at, PastScalingSimulation, "out of order"),
