@@ -135,7 +135,7 @@ def test_finds_it_in_tens_of_thousands_of_cases() -> None:
     """Drawn by Hypothesis: whatever fails is shrunk to the few operations that it takes."""
     compared = Cases()
 
-    @settings(fixed, max_examples=240)
+    @settings(fixed, max_examples=210)
     @given(steps_of(4, 6))
     def examples(steps: list[Step]) -> None:
         cases = check([step._replace(published=step.published + PUBLISHED[:20]) for step in steps])

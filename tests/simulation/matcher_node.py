@@ -159,9 +159,8 @@ class SimulatedMatcher(TickingSlice):
         written_s = self._written_s
         if in_bulk:
             self._in_bulk.update(ids)
-            written_s = self._bulk_written_s = max(self._bulk_written_s, written_s) + random.choice(
-                (0, 0, 0, 0.01, 0.05)
-            )
+            later_s = random.choice((0, 0, 0, 0.01, 0.05))
+            written_s = self._bulk_written_s = max(self._bulk_written_s, written_s) + later_s
 
         def written() -> None:
             if not self.alive or self.incarnation != incarnation:

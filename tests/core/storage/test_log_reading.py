@@ -89,7 +89,7 @@ def test_what_is_torn_off_at_the_end_is_no_damage(written: tuple[bytes, list[Cha
 def test_any_bit_costs_one_batch_at_most(written: tuple[bytes, list[Change]]) -> None:
     log, changes = written
     chance = random.Random(2)
-    for _ in range(100):
+    for _ in range(40):
         hurt = flipped(log, chance.randrange(len(log)), chance.randrange(8))
         lost = set(changes) - set(changes_in(hurt))
         assert len({key.partition(b".")[0] for key, _ in lost}) <= 2
