@@ -26,6 +26,8 @@ def main(layout: str, root: Path, first: int) -> None:
         storage.publish(publication(f"p{number}", now_s, body=b"y" * 200), [name], now_s)
         out.write(f"+{number}\n")
         if number % 3 == 0:
+            out.write(f"?{number - 1}\n")
+            out.flush()  # from now on it may be gone
             storage.unsubscribe([f"s{number - 1}"], now_s)
             out.write(f"-{number - 1}\n")
         if number % 5 == 0:
