@@ -18,7 +18,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[Chang
     chance = random.Random(1)
     changes: list[Change] = []
     with plyvel.DB(str(path), create_if_missing=True, write_buffer_size=64 * 1024 * 1024) as database:
-        for number in range(300):
+        for number in range(60):
             batch = database.write_batch()
             size = chance.choice((1, 1, 1, 20, 400))
             own: list[Change] = [(b"%d.%d" % (number, n), chance.randbytes(chance.randrange(300))) for n in range(size)]
