@@ -13,7 +13,7 @@ import numpy as np
 
 from braid.subscription import SubscriptionRecord
 
-_NUMBERS_FIRST = 1024
+_NUMBERS_FIRST = 1536  # no power of two: the engine's tables grow there, and all at once would be felt
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SubscriptionRecord).decode
 

@@ -11,12 +11,14 @@ twice and nothing is swapped: at the cut, requests carry another epoch, and anot
 from collections.abc import Collection, Iterator
 from itertools import islice
 
+from services.matcher.id_set import IdSet
+
 
 class Shares:
     def __init__(self) -> None:
-        self.arrived: set[str] = set()
-        self.leaving: set[str] = set()
-        self._refuse: set[str] = set()
+        self.arrived = IdSet()
+        self.leaving = IdSet()
+        self._refuse = IdSet()
         self._swept: Iterator[str] | None = None  # all there were when everything was thrown out, and are not looked at
 
     def hidden(self, *, new_epoch: bool) -> list[Collection[str]]:
@@ -35,18 +37,18 @@ class Shares:
 
     def go_forward(self) -> None:
         """The new epoch is the only one: what arrived counts, what left does not."""
-        self.arrived = set()
+        self.arrived = IdSet()
         self.throw_away(self.leaving)
-        self.leaving = set()
+        self.leaving = IdSet()
 
     def go_back(self) -> None:
         """The old epoch stays the only one."""
-        self.leaving = set()
+        self.leaving = IdSet()
         self.throw_away(self.arrived)
-        self.arrived = set()
+        self.arrived = IdSet()
 
     def throw_away(self, ids: Collection[str]) -> None:
-        if isinstance(ids, set) and not self._refuse:
+        if isinstance(ids, IdSet) and not self._refuse:
             self._refuse = ids  # there may be very many
         else:
             self._refuse.update(ids)

@@ -19,6 +19,7 @@ import msgspec
 from braid.messages import AddMatcherState, Calls, Send
 from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
+from services.matcher.id_set import IdSet
 
 CHUNK_BYTES_MAX = 256 * 1024  # by estimate
 
@@ -110,7 +111,7 @@ class Transfer:
         called: Iterable[str],
         get: Callable[[str], SubscriptionRecord | None],
         calls_of: Callable[[str], Calls | None],
-        leaving: set[str],
+        leaving: IdSet,
         pace: Pace,
     ) -> None:
         self._name = name

@@ -7,6 +7,7 @@ import pytest
 from braid.matching.index import IndexFullError, MatchIndex
 from braid.messages import FindSubscriptions
 from services.matcher.holdings import Holdings
+from services.matcher.id_set import IdSet
 from services.matcher.shares import Shares
 from tests.core.scaling_cases import IDS, MOVING, NEW, STAYING, record
 
@@ -76,10 +77,10 @@ def test_refuse_is_removed_bit_by_bit() -> None:
 def test_refuse_of_two_scalings_comes_together() -> None:
     shares = Shares()
     shares.throw_away({"a"})
-    shares.leaving = {"b"}
+    shares.leaving = IdSet({"b"})
     shares.go_forward()
     assert sorted(shares.some_refuse(10)) == ["a", "b"]
-    assert shares.leaving == set()
+    assert not shares.leaving
 
 
 @pytest.mark.parametrize("arrives", [True, False])
@@ -113,11 +114,13 @@ def test_what_does_not_count_cannot_be_removed_by_a_call() -> None:
 
 def test_what_is_removed_is_in_no_share_any_more() -> None:
     shares = Shares()
-    shares.arrived, shares.leaving = {"a"}, {"b"}
+    shares.arrived, shares.leaving = IdSet({"a"}), IdSet({"b"})
     shares.throw_away(["c"])
     for id in ("a", "b", "c"):
         shares.discard(id)
-    assert (shares.arrived, shares.leaving, shares.has_refuse) == (set(), set(), False)
+    assert not shares.arrived
+    assert not shares.leaving
+    assert not shares.has_refuse
 
 
 def test_a_chunk_that_does_not_fit_never_counts_in_the_old_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +149,7 @@ def test_what_ended_where_it_still_counts_is_gone_here_too() -> None:
     made.remove_arrived(["b", "d", "never-there"])
     assert counting(made, new_epoch=True) == ["a", "c"]
     assert sorted(made.index.ids()) == ["a", "c"]
-    assert made.shares.arrived == {"c"}
+    assert set(made.shares.arrived) == {"c"}
     made.put_arrived([record("b", "n = 2")])
     assert made.index.get("b") == record("b", "n = 2")
     assert counting(made, new_epoch=True) == ["a", "b", "c"]

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from braid.messages import AddMatcherState, Calls
 from braid.selector import BroadcastSelector
 from braid.subscription import SubscriptionRecord
+from services.matcher.id_set import IdSet
 from services.matcher.transfer import Pace, Transfer
 from tests.core.scaling_cases import NEW, record
 
@@ -28,7 +29,7 @@ class Sender:
         self.records = {id: record(id) for id in ids}
         self.calls = calls or {}
         self.got: list[str] = []  # which were looked at
-        self.left: set[str] = set()
+        self.left = IdSet()
         self.sent: list[AddMatcherState] = []
         self.stored = 0
         self.transfer = Transfer(

@@ -38,10 +38,10 @@ async def test_messages_arrive_in_order_both_ways() -> None:
 async def test_whatever_is_ready_in_one_turn_is_one_write() -> None:
     async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
         await linked(matcher, exitpoint)
-        for number in range(100):
+        for number in range(DELIVERED_MAX):
             matcher.send(exitpoint, number)
-        await until(lambda: len(exitpoint.received) == 100)
-        assert exitpoint.batches == [list(range(100))]
+        await until(lambda: len(exitpoint.received) == DELIVERED_MAX)
+        assert exitpoint.batches == [list(range(DELIVERED_MAX))]
 
 
 @on_both_loops
