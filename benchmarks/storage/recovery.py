@@ -50,7 +50,7 @@ async def _subscriptions(root: Path, measured: Recovery) -> None:
     for first in range(0, SUBSCRIPTIONS, _AT_ONCE):
         written = asyncio.Event()
         store.queue(
-            [Put(_record(number), True) for number in range(first, first + _AT_ONCE)],
+            [Put(record_of(number), True) for number in range(first, first + _AT_ONCE)],
             lambda _failure, written=written: written.set(),  # type: ignore[misc]  # bound now
         )
         await written.wait()
@@ -66,7 +66,7 @@ async def _subscriptions(root: Path, measured: Recovery) -> None:
     await store.close()
 
 
-def _record(number: int) -> SubscriptionRecord:
+def record_of(number: int) -> SubscriptionRecord:
     filter = f"sensor = 's{number % 5000}' and value > {number % 97} and city = 'c{number % 31}'"
     return SubscriptionRecord(f"s-{number:020x}", f"u{number % 1000}", "connpoint-1", filter, 1e9 + number)
 
@@ -79,7 +79,7 @@ async def _publications(root: Path, measured: Recovery) -> None:
         begin = _now()
         for first in range(0, BATCHES, 50):
             written = asyncio.Event()
-            batches = [_batch(size, number) for number in range(first, first + 50)]
+            batches = [batch_of(size, number) for number in range(first, first + 50)]
             store.keep(batches, lambda _failure, written=written: written.set())  # type: ignore[misc]  # bound now
             await written.wait()
         measured.note(f"keep publications in batches of {size}", BATCHES * size, begin)
@@ -101,7 +101,7 @@ async def _publications(root: Path, measured: Recovery) -> None:
     await store.close()
 
 
-def _batch(size: int, number: int) -> KeptBatch:
+def batch_of(size: int, number: int) -> KeptBatch:
     contents = [
         b'{"id":"p%d-%d","topic":"a/%d","attributes":{"sensor":"s%d","value":41.5,"city":"Madrid"}}'
         % (number, place, number % 100, (number + place) % 5000)

@@ -1,4 +1,6 @@
-"""What is not in the figures of the paper: dropping a window, rewriting a base, going through all, unsubscribing."""
+"""What is not in the figures of the paper: dropping a window, rewriting a base, going through all, unsubscribing, and
+how long the event loop of a matcher waits for all of it.
+"""
 
 import tempfile
 import time
@@ -8,6 +10,7 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
+from benchmarks.storage.loop_delay import Delay, measure_loop_delay
 from benchmarks.storage.recovery import measure_recovery
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.keys import list_id
@@ -41,10 +44,11 @@ class Rate(msgspec.Struct):
 class Upkeep(msgspec.Struct):
     slices: list[Slices] = []
     rates: list[Rate] = []
+    delays: list[Delay] = []
 
 
 def measure_upkeep(tell: Tell) -> Upkeep:
-    measured = Upkeep([], [])
+    measured = Upkeep([], [], [])
     for count in WINDOWS:
         tell(f"a window of {count:,} publications")
         with tempfile.TemporaryDirectory(prefix="braid-bench-") as scratch:
@@ -57,6 +61,8 @@ def measure_upkeep(tell: Tell) -> Upkeep:
         Rate(what, count / seconds, count / cpu_seconds)
         for what, count, seconds, cpu_seconds in measure_recovery().rates
     ]
+    tell("the event loop of a matcher")
+    measured.delays = measure_loop_delay()
     return measured
 
 
@@ -72,7 +78,13 @@ def table(measured: Upkeep) -> list[Table]:
         rates.add_column(name, justify="left" if name == "what" else "right")
     for rate in measured.rates:
         rates.add_row(rate.what, f"{rate.a_second:,.0f}", f"{rate.a_cpu_second:,.0f}")
-    return [slices, rates]
+    delays = Table(title="how late a timer of 1 ms comes on the event loop, while its store has", title_justify="left")
+    for name in ("what", "timers", "p50 ms", "p99 ms", "longest ms", "over 10 ms"):
+        delays.add_column(name, justify="left" if name == "what" else "right")
+    for delay in measured.delays:
+        times = (f"{delay.p50_ms:.2f}", f"{delay.p99_ms:.2f}", f"{delay.longest_ms:.1f}")
+        delays.add_row(delay.what, f"{delay.ticks:,}", *times, str(delay.over_10_ms))
+    return [slices, rates, delays]
 
 
 def _window(root: Path, count: int, measured: Upkeep) -> None:
