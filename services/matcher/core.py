@@ -163,7 +163,7 @@ class MatcherCore:
                 self.stale += len(requests)
                 continue
             for keep in self._keeping.keep(selector, requests):
-                effects += [keep, *self.scaling.on_kept(keep.batches)]
+                effects += [keep, *self.scaling.on_kept(keep.batches, now_s)]
             if self.scaling.must_wait_for_cut(epoch):
                 kept = requests[: REQUESTS_KEPT_MAX - len(self._requests)]
                 self._requests += [(request, arrived_ns) for request in kept]

@@ -208,9 +208,9 @@ class MatcherScaling:
 
     # Kept publications
 
-    def on_kept(self, batches: list[KeptBatch]) -> list[Send]:
+    def on_kept(self, batches: list[KeptBatch], now_s: float) -> list[Send]:
         """This matcher is about to keep these."""
-        return self.kept.on_kept(batches)
+        return self.kept.on_kept(batches, now_s)
 
     def on_kept_read(self, batches: list[KeptBatch], after: Cursor | None, reader: int = 0) -> Effects:
         return self.kept.on_read(batches, after, reader) + self._advance()
@@ -290,7 +290,9 @@ class MatcherScaling:
         self._handing_over = HandingOver(
             self._name, self._old, self._new, holdings=self._holdings, calls=self._core.calls, pace=self._pace
         )
-        effects = self._core.on_begun() + self._handing_over.begin() + self._depart()
+        # Where nothing moves, nothing foreign comes, and nothing of our own becomes another's.
+        begun = [] if self._new.places_like(self._old) else self._core.on_begun()
+        effects = begun + self._handing_over.begin() + self._depart()
         heard = self._of(change.to.epoch)
         chunks, heard.chunks = heard.chunks, []
         for matcher, chunk in chunks:

@@ -42,7 +42,10 @@ log = structlog.get_logger()
 
 SEARCHES_MAX = 1_000  # at a time; who asked for one more asks again
 _RECOVERED_AT_ONCE = 5_000
-_READ_AT_ONCE = 200
+_READ_AT_ONCE = 200  # records of kept publications, or fewer where they are large:
+_READ_PUBLICATIONS = 1_000  # so many come at once, by what came the last time
+_READ_BYTES = 1024 * 1024
+_READ_FIRST = 5  # records, before anything is known
 _BULK_AT_ONCE = 100  # records: one or two milliseconds
 _UPKEEP_S = 0.1  # between two slices of the upkeep
 _UPKEEP_PAUSE_S = 0.01  # while there is more to do
@@ -117,6 +120,7 @@ class MatcherStore(GroupWriter[Operation]):
         self._searches_queued = 0
         self._readings: deque[tuple[Cursor | None, OnKeptRead]] = deque()
         self._readings_at_s = 0.0
+        self._read_at_once = min(_READ_FIRST, _READ_AT_ONCE)
         self._upkeep_at_s = 0.0
         self._damages_told = 0
         self.not_kept = 0  # records of publications that found no room
@@ -396,9 +400,14 @@ class MatcherStore(GroupWriter[Operation]):
             self._searches.append((search, done))  # the others have their turn
 
     def _read_kept(self, after: Cursor | None) -> tuple[list[KeptBatch], Cursor | None]:
-        piece = self._storage.read_piece(Kind.PUBLICATION, self._clock(), after, _READ_AT_ONCE)
-        kept = [one.record for one in piece.filed]
-        return [kept_batch(record) for record in kept if isinstance(record, StoredPublication)], piece.next
+        """A record is up to a whole batch, and whoever gets them looks at every publication on the event loop."""
+        piece = self._storage.read_piece(Kind.PUBLICATION, self._clock(), after, self._read_at_once)
+        batches = [kept_batch(one.record) for one in piece.filed if isinstance(one.record, StoredPublication)]
+        publications = sum(len(batch.contents) for batch in batches)
+        size = sum(len(content) for batch in batches for content in batch.contents)
+        room = min(_READ_PUBLICATIONS / max(1, publications), _READ_BYTES / max(1, size), 2.0)
+        self._read_at_once = min(_READ_AT_ONCE, max(1, int(self._read_at_once * room)))
+        return batches, piece.next
 
     def _tell_damages(self) -> None:
         for damage in self._storage.damages[self._damages_told :]:

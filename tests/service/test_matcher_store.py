@@ -78,6 +78,18 @@ async def test_nothing_of_the_future_keeps_others_from_being_written(tmp_path: P
     await store.close()
 
 
+async def test_large_batches_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gets a piece looks at every publication of it at once."""
+    monkeypatch.setattr(store_module, "_READ_PUBLICATIONS", 20)
+    store = await opened(tmp_path)
+    for sequence in range(1, 31):
+        store.keep([at(-sequence / 10, sequence, *[b"{}"] * 10)], ignore)
+    sizes = [sum(len(one.contents) for one in piece) for piece in await all_kept(store)]
+    assert sum(sizes) == 300
+    assert max(sizes[1:]) <= 20
+    await store.close()
+
+
 async def test_all_that_is_kept_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "_READ_AT_ONCE", 4)
     store = await opened(tmp_path)
