@@ -53,10 +53,11 @@ from services.matcher.effects import (
     WhenForgotten,
 )
 from services.matcher.ended import Ended
-from services.matcher.holdings import Hidden, Holdings
+from services.matcher.holdings import Holdings
 from services.matcher.keeping import Keeping
 from services.matcher.past import QUESTIONS_MAX, Past
 from services.matcher.scaling import MatcherScaling
+from services.matcher.shares import Hidden
 from services.matcher.transfer import Pace
 
 _ENDS_AT_ONCE = 200  # subscriptions that end in one tick; the others follow in the next

@@ -186,7 +186,7 @@ class MatcherScaling:
         effects = self._handing_over.on_add_matcher_state(matcher, message)
         if effects is None:
             self._core.on_refused(len(message.records))
-            return []
+            return self._report("refused")
         return effects
 
     def on_state_stored(self, stored: StoreState) -> Effects:
@@ -196,6 +196,10 @@ class MatcherScaling:
         if self._handing_over is not None:
             self._handing_over.on_state_stored(stored)
         return [Send(stored.matcher, [MatcherStateStored(stored.epoch, stored.chunk)]), *self._advance()]
+
+    def on_state_not_stored(self, stored: StoreState) -> Effects:
+        """There is no room for it, or the disk fails. Nobody would send it again, so the scaling is given up."""
+        return self._report("refused") if self.is_new(stored.epoch) and self.state in _GETTING_STATE else []
 
     def on_matcher_state_stored(self, matcher: str, message: MatcherStateStored) -> Effects:
         if self._handing_over is None or not self.is_new(message.epoch):

@@ -240,10 +240,12 @@ class Matcher(ProbedSlice):
             self.perform(self._core.on_written(answer))
 
     def _on_state_stored(self, stored: StoreState, failure: Exception | None) -> None:
-        """A chunk that cannot be written is never acknowledged, and the scaling is given up in the end."""
-        if failure is None:
-            with self.longest_steps.noting("state stored"):
-                self._perform_all(self._core.scaling.on_state_stored(stored))
+        """A chunk that cannot be written is never acknowledged, and the scaling is given up."""
+        if failure is not None:
+            self._perform_all(self._core.scaling.on_state_not_stored(stored))
+            return
+        with self.longest_steps.noting("state stored"):
+            self._perform_all(self._core.scaling.on_state_stored(stored))
 
     def _on_all_forgotten(self, _failure: Exception | None) -> None:
         """Nothing was written for it that could have failed."""

@@ -183,6 +183,8 @@ class SimulatedMatcher(TickingSlice):
                     self.perform(self.core.on_written(answer))
             case Forget(ids):
                 self._erase(ids)
+            case StoreState() if self.chunk_fails():
+                self.perform(self.core.scaling.on_state_not_stored(effect))
             case StoreState(records, _, removed):
                 self.foreign_expected = True
                 self.disk.update({record.id: record for record in records})
@@ -194,6 +196,10 @@ class SimulatedMatcher(TickingSlice):
                 self.perform(self.core.on_all_forgotten())
             case _:
                 self._on_publications_written(effect)
+
+    def chunk_fails(self) -> bool:
+        """The disk is full, say."""
+        return False
 
     def _on_publications_written(self, effect: Any) -> None:
         match effect:

@@ -1,8 +1,11 @@
 """Scalings under the simulator: many seeds hold all guarantees, whoever hears of them late, and whatever breaks."""
 
+from collections import Counter
+
 import pytest
 
 from tests.simulation.harder import CallsAreOvertaken
+from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.scaling import (
     DeafScalingSimulation,
     LateScalingSimulation,
@@ -71,6 +74,26 @@ def test_scalings_really_happen_and_really_move() -> None:
     assert {record.state for record in ended} == {"done"}
     assert len(ended) > 20
     assert sum(record.moved for record in ended) > 100
+
+
+@pytest.mark.slow
+def test_a_chunk_that_cannot_be_written_ends_a_scaling_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chunk_fails(self: SimulatedMatcher) -> bool:
+        """The third one of a cluster."""
+        chunks[id(self.scheduler)] += 1
+        return chunks[id(self.scheduler)] == 3
+
+    monkeypatch.setattr(SimulatedMatcher, "chunk_fails", chunk_fails)
+    chunks: Counter[int] = Counter()
+    ended = []
+    for seed in range(1, 31):
+        chunks.clear()
+        simulation = ScalingSimulation(seed)
+        assert simulation.run() == []
+        ended += simulation.zookeeper.ended
+    reasons = {record.reason for record in ended if record.state == "aborted"}
+    assert reasons
+    assert all("for what is moved to matcher-" in reason for reason in reasons)
 
 
 @pytest.mark.slow
