@@ -327,6 +327,7 @@ class HandOverPrevious(Message, tag=33):
     """What the sender remembers for `prev`, for subscriptions that the receiver has from this epoch on."""
 
     number: int  # counted from 1 for each receiver
+    first: int  # the part that everything begins with which the receiver must have; a new link begins anew
     chains: dict[str, bytes]  # by topic (`braid.matching.chains`), in the place of what the sender said of it before
     is_last: bool  # the sender answers the old epoch no more
 

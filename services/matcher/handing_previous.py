@@ -27,6 +27,7 @@ class _Receiver(msgspec.Struct):
     waiting: dict[str, None] = msgspec.field(default_factory=dict)  # topics, in the order in which they go
     under_way: set[int] = msgspec.field(default_factory=set)
     parts: int = 0
+    first: int = 1  # since the link came up
     copied_at: int | None = None  # the part that ended the first copy, when it was sent
     last: int = 0  # the part that says so, when it was sent
     is_done: bool = False  # and was acknowledged
@@ -113,7 +114,7 @@ class HandingPrevious:
         one = self._receivers.get(receiver)
         if one is not None:
             one.under_way.clear()
-            one.last = 0
+            one.first, one.last = one.parts + 1, 0
             if not one.is_done:
                 one.waiting, one.copied_at = dict.fromkeys(self._chains), None
 
@@ -148,4 +149,4 @@ class HandingPrevious:
         is_last = self._is_finishing and not one.waiting
         if is_last:
             one.last = one.parts
-        return HandOverPrevious(self._epoch, one.parts, chains, is_last)
+        return HandOverPrevious(self._epoch, one.parts, one.first, chains, is_last)

@@ -5,6 +5,9 @@ the last part of every old matcher is there, no request of the new epoch may be 
 be one that only the others know. Until then chains are kept apart, by sender, because what a sender remembers may be
 ahead of what this matcher has seen of the old epoch, and lacks the attributes that are looked at here.
 
+A part may be lost with a link, or have come to the process before this one. So the last one counts when every part is
+there since the one that its sender began with; else it begins anew, on the next link.
+
 Bounded: of each sender as many bytes as are remembered at all; beyond them the topic that it named first is forgotten.
 """
 
@@ -20,6 +23,7 @@ class TakingPrevious:
     def __init__(self, senders: Iterable[str]) -> None:
         self._chains: dict[str, dict[str, bytes]] = {}  # by sender and topic
         self._bytes: dict[str, int] = {}
+        self._parts: dict[str, tuple[int, int]] = {}  # by sender, from where to where none is missing
         self._missing = set(senders)  # whose last one is not there
         self._taken: dict[str, int] = {}  # by sender, the last part that is to be acknowledged when all is merged
         self._gave_up = False
@@ -44,9 +48,16 @@ class TakingPrevious:
             topic = next(iter(chains))
             self._bytes[sender] -= _size(topic, chains.pop(topic))
             self.forgotten += 1
-        if message.is_last:
+        if self._is_whole(sender, message) and message.is_last:
             self._missing.discard(sender)
             self._taken[sender] = message.number
+
+    def _is_whole(self, sender: str, message: HandOverPrevious) -> bool:
+        first, last = self._parts.get(sender, (0, 0))
+        if message.number != last + 1 or not last:
+            first = message.number
+        self._parts[sender] = first, message.number
+        return first <= message.first
 
     def release(self, *, also_parts: bool = False) -> list[dict[str, bytes]]:
         """The chains of those whose last one is there, or of all; they are merged in the order of names."""

@@ -26,7 +26,7 @@ COMING, COMING_HERE = (
     next(id for id in (f"new-{number}" for number in range(99)) if NEW.matcher_of(id) == name)
     for name in ("matcher-2", "matcher-1")
 )  # subscriptions that come meanwhile
-NOTHING_REMEMBERED = Send("matcher-2", [HandOverPrevious(NEW_EPOCH, 1, {}, True)])
+NOTHING_REMEMBERED = Send("matcher-2", [HandOverPrevious(NEW_EPOCH, 1, 1, {}, True)])
 
 
 def matcher(

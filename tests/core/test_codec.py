@@ -111,7 +111,7 @@ EVERY_MESSAGE: list[Any] = [
     HandOverPublications(2, 1, [KeptBatch("connpoint-1.a", 7, 6, 1.5, [0, 4], [b"{}", b"\x00\xff"])]),
     HandOverPublications(2, 2, [], [RECORD]),
     PublicationsHandedOver(2, 1),
-    HandOverPrevious(2, 1, {"a/b": b"\x91\xff"}, False),
+    HandOverPrevious(2, 7, 4, {"a/b": b"\x91\xff"}, False),
     PreviousHandedOver(2, 1),
     ChangeMatcherOnExitPoint(2, "accesspoint-1", 3),
     ExitPointScaling(2),

@@ -19,8 +19,8 @@ class Remembered:
         return HandingPrevious(EPOCH, receivers or ("matcher-2",), iter(self.chains), self.chains.get)
 
 
-def part(number: int, *, is_last: bool = False, **chains: bytes) -> HandOverPrevious:
-    return HandOverPrevious(EPOCH, number, chains, is_last)
+def part(number: int, *, first: int = 1, is_last: bool = False, **chains: bytes) -> HandOverPrevious:
+    return HandOverPrevious(EPOCH, number, first, chains, is_last)
 
 
 def test_everything_once_then_what_has_changed_then_the_last() -> None:
@@ -75,7 +75,7 @@ def test_what_was_forgotten_before_the_cut_is_not_sent() -> None:
     one.on_cleared()
     one.on_receiver_up("matcher-2")
     one.finish()
-    assert one.go_on() == [Send("matcher-2", [part(2, is_last=True)])]
+    assert one.go_on() == [Send("matcher-2", [part(2, first=2, is_last=True)])]
 
 
 def test_parts_and_what_is_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +112,12 @@ def test_a_receiver_that_may_have_been_started_again_gets_everything_again() -> 
     one.finish()
     one.go_on()
     one.on_receiver_up("matcher-2")
-    assert one.go_on() == [Send("matcher-2", [part(3, a=b"1", b=b"2", is_last=True)])]
+    assert one.go_on() == [Send("matcher-2", [part(3, first=3, a=b"1", b=b"2", is_last=True)])]
     one.on_handed_over("matcher-2", 2)  # on the link before
     assert not one.is_done
     one.on_handed_over("matcher-2", 3)
     one.on_receiver_up("matcher-2")
-    assert one.go_on() == [Send("matcher-2", [part(4, is_last=True)])]  # it has the rest on disk
+    assert one.go_on() == [Send("matcher-2", [part(4, first=4, is_last=True)])]  # it has the rest on disk
     assert one.is_done
     one.on_receiver_up("matcher-9")
     one.on_handed_over("matcher-9", 1)

@@ -122,10 +122,10 @@ def test_what_another_scaling_handed_over_is_not_what_this_one_waits_for() -> No
 
 def test_a_link_that_broke_gets_again_what_is_under_way() -> None:
     core = changed()
-    last = HandOverPrevious(NEW_EPOCH, 2, {}, True)  # it may have been started again, and wait for it
+    last = HandOverPrevious(NEW_EPOCH, 2, 2, {}, True)  # it may have been started again, and wait for it
     assert core.scaling.on_peer_up("matcher-2") == [Send("matcher-2", [part(1, *STORED)]), Send("matcher-2", [last])]
     hand_over(core, 1)
-    assert core.scaling.on_peer_up("matcher-2") == [Send("matcher-2", [replace(last, number=3)])]
+    assert core.scaling.on_peer_up("matcher-2") == [Send("matcher-2", [replace(last, number=3, first=3)])]
 
 
 @pytest.mark.parametrize("configuration", [GIVEN_UP, ENDED], ids=["given up", "ended"])

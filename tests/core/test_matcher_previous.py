@@ -143,7 +143,7 @@ def handing(state: State) -> MatcherCore:
     core.index.add(MOVED)
     match(core, request(9, 9, OLD_EPOCH))
     left = settle(core, core.on_configuration(during("copying")))
-    assert handed(left) == [HandOverPrevious(NEW_EPOCH, 1, {"t": chain(9)}, False)]
+    assert handed(left) == [HandOverPrevious(NEW_EPOCH, 1, 1, {"t": chain(9)}, False)]
     assert core.scaling.state is State.COPYING
     acknowledge(core, left)
     assert core.scaling.state is State.COPYING
@@ -160,7 +160,7 @@ def test_what_has_changed_goes_with_the_next_pass() -> None:
     core = handing(State.COPIED)
     match(core, request(10, 10, OLD_EPOCH))
     assert core.on_second(NOW) == [Continue()]
-    assert handed(core.on_continue()) == [HandOverPrevious(NEW_EPOCH, 2, {"t": chain(9, 10)}, False)]
+    assert handed(core.on_continue()) == [HandOverPrevious(NEW_EPOCH, 2, 1, {"t": chain(9, 10)}, False)]
 
 
 def test_the_last_ones_go_when_the_old_epoch_is_answered_no_more() -> None:
@@ -168,7 +168,7 @@ def test_the_last_ones_go_when_the_old_epoch_is_answered_no_more() -> None:
     match(core, request(10, 10, OLD_EPOCH), request(11, 11, NEW_EPOCH))
     assert handed(cut(core, "accesspoint-1")) == []
     effects = cut(core, "accesspoint-2")
-    assert handed(effects) == [HandOverPrevious(NEW_EPOCH, 2, {"t": chain(9, 10)}, True)]
+    assert handed(effects) == [HandOverPrevious(NEW_EPOCH, 2, 1, {"t": chain(9, 10)}, True)]
     assert [sequence for sequence, _ in partials(effects)] == [11]
     assert effects[-1] == DONE
     assert DRAINED not in end(core)
@@ -181,10 +181,10 @@ def test_a_sender_that_started_again_hands_over_what_was_on_its_disk() -> None:
     core.on_recovered([MOVED, *(record(id) for id in STAYING)], foreign_expected=True)
     core.on_previous_recovered({"t": chain(9)})
     effects = core.on_configuration(during("changing"))
-    assert handed(effects) == [HandOverPrevious(NEW_EPOCH, 1, {"t": chain(9)}, True)]
+    assert handed(effects) == [HandOverPrevious(NEW_EPOCH, 1, 1, {"t": chain(9)}, True)]
     settle(core, effects)
     assert not core.index.looks_back
-    assert handed(core.scaling.on_peer_up("matcher-2")) == [HandOverPrevious(NEW_EPOCH, 2, {"t": chain(9)}, True)]
+    assert handed(core.scaling.on_peer_up("matcher-2")) == [HandOverPrevious(NEW_EPOCH, 2, 2, {"t": chain(9)}, True)]
 
 
 def test_where_every_subscription_stays_nothing_is_handed_over() -> None:
@@ -198,8 +198,9 @@ def test_where_every_subscription_stays_nothing_is_handed_over() -> None:
 # Who gets it
 
 
-def hand(core: MatcherCore, number: int, *, is_last: bool = False, **chains: bytes) -> Effects:
-    return core.scaling.on_hand_over_previous("matcher-1", HandOverPrevious(NEW_EPOCH, number, chains, is_last))
+def hand(core: MatcherCore, number: int, *, first: int = 1, is_last: bool = False, **chains: bytes) -> Effects:
+    message = HandOverPrevious(NEW_EPOCH, number, first, chains, is_last)
+    return core.scaling.on_hand_over_previous("matcher-1", message)
 
 
 def acknowledged(number: int) -> Send:
@@ -271,7 +272,7 @@ def test_what_comes_before_the_configuration_comes_again_on_the_next_link() -> N
     hand(core, 1, t=chain(9))
     core.scaling.on_peer_up("matcher-1")
     core.on_configuration(during("copying"))
-    assert hand(core, 2, is_last=True, t=chain(9)) == []
+    assert hand(core, 2, first=2, is_last=True, t=chain(9)) == []
     assert core.scaling.previous._taking.release() == [{"t": chain(9)}]  # type: ignore[union-attr]  # as above
 
 
@@ -295,17 +296,28 @@ def test_a_receiver_that_started_again_waits_for_the_last_ones() -> None:
     core.on_previous_recovered({"t": chain(9)})
     core.on_configuration(during("flushing"))
     assert match(core, request(10, 8, NEW_EPOCH)) == []
-    assert partials(hand(core, 7, is_last=True)) == [(10, True)]
+    assert partials(hand(core, 7, first=7, is_last=True)) == [(10, True)]
+
+
+def test_the_last_one_counts_when_none_is_missing_before_it() -> None:
+    """Links hold back what is sent while they are broken, and a receiver may have been started again meanwhile."""
+    core = receiver(State.CHANGED, MOVED)
+    match(core, request(10, 8, NEW_EPOCH))
+    assert hand(core, 3, is_last=True) == []
+    assert hand(core, 4, first=4, t=chain(9)) == [acknowledged(4)]
+    assert hand(core, 6, first=4, is_last=True) == []
+    assert hand(core, 7, first=7, t=chain(9)) == [acknowledged(7)]
+    assert partials(hand(core, 8, first=7, is_last=True)) == [(10, True)]
 
 
 def test_what_a_sender_hands_over_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(taking_previous, "BYTES_MAX", 600)
     taking = TakingPrevious(["matcher-1", "matcher-3"])
     for number, name in enumerate("abcb", start=1):
-        taking.take("matcher-1", HandOverPrevious(NEW_EPOCH, number, {name: b"x"}, number == 4))
+        taking.take("matcher-1", HandOverPrevious(NEW_EPOCH, number, 1, {name: b"x"}, number == 4))
     assert taking.forgotten == 1
     assert taking.is_awaited
-    taking.take("matcher-3", HandOverPrevious(NEW_EPOCH, 1, {}, True))
+    taking.take("matcher-3", HandOverPrevious(NEW_EPOCH, 1, 1, {}, True))
     assert not taking.is_awaited
     assert taking.release() == [{"c": b"x", "b": b"x"}, {}]
     assert taking.take_acknowledgements() == {"matcher-1": 4, "matcher-3": 1}

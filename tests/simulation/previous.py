@@ -153,3 +153,14 @@ class SendersCrash(PreviousCrashingSimulation):
     def _strike(self) -> None:
         matchers = self.zookeeper.configuration.matchers
         self.crash(self.random.choice([one for one in self.matchers if one.alive and one.name in matchers]))
+
+
+class ReceiversCrash(SendersCrash):
+    """So do those that get it."""
+
+    def _strike(self) -> None:
+        change = self.zookeeper.configuration.change
+        names = () if change is None else change.to.matchers
+        alive = [one for one in self.matchers if one.alive and one.name in names]
+        if alive:
+            self.crash(self.random.choice(alive))

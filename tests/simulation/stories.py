@@ -101,7 +101,7 @@ def describe(message: Any) -> str:
             told = f"to epoch {epoch}, chunk {chunk}{end}: {kept} {ended}".rstrip()
         case messages.MatcherStateStored(epoch, chunk):
             told = f"to epoch {epoch}, chunk {chunk}"
-        case messages.HandOverPrevious(epoch, number, chains, is_last):
+        case messages.HandOverPrevious(epoch, number, _, chains, is_last):
             end = ", the last one" if is_last else ""
             told = f"to epoch {epoch}, part {number}{end}: {' '.join(chains) or 'nothing'}"
         case messages.PreviousHandedOver(epoch, number):

@@ -10,11 +10,13 @@ from services.matcher.core import MatcherCore
 from services.matcher.effects import StorePrevious
 from services.matcher.handing_previous import HandingPrevious
 from services.matcher.moving_previous import MovingPrevious
+from services.matcher.taking_previous import TakingPrevious
 from tests.simulation.cluster import Simulation
 from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.previous import (
     MatchersForget,
     PreviousScalingSimulation,
+    ReceiversCrash,
     SendersCrash,
     SlowChains,
 )
@@ -59,6 +61,10 @@ def who_starts_again_hands_nothing_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MovingPrevious, "finish", finish)
 
 
+def the_last_one_counts_whatever_is_missing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TakingPrevious, "_is_whole", lambda *_: True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("take_away", "simulation"),
@@ -69,6 +75,7 @@ def who_starts_again_hands_nothing_over(patch: pytest.MonkeyPatch) -> None:
         (what_changes_behind_the_copy_is_not_handed_over, PreviousScalingSimulation),
         (what_is_handed_over_is_not_merged, PreviousScalingSimulation),
         (who_starts_again_hands_nothing_over, SendersCrash),
+        (the_last_one_counts_whatever_is_missing, ReceiversCrash),
     ],
 )
 def test_the_checkers_bite(

@@ -8,6 +8,7 @@ from tests.simulation.previous import (
     PreviousCrashingSimulation,
     PreviousScalingSimulation,
     PreviousSimulation,
+    ReceiversCrash,
     SendersCrash,
     SlowChains,
 )
@@ -29,6 +30,7 @@ def test_all_guarantees_hold(kind: type[Simulation]) -> None:
         SlowChains,
         PreviousCrashingSimulation,
         SendersCrash,
+        ReceiversCrash,
     ],
 )
 @pytest.mark.parametrize("seeds", parts(3, 8), ids=name_of)
