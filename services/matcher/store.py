@@ -1,4 +1,5 @@
-"""What one matcher keeps on disk: its subscriptions, and the publications it keeps until they expire (`storage/`).
+"""What one matcher keeps on disk: its subscriptions, and the publications it keeps until they expire (`storage/`); and
+what it remembers of publications for `prev` (`previous_database.py`).
 
 One thread does everything. Writes that somebody waits for go first: between two of them comes a slice of what is
 written in bulk (`bulk.py`), of a search, of a reading, or of the upkeep. The file `foreign` stands there while
@@ -19,10 +20,24 @@ from msgspec.structs import replace
 
 from braid.config import Settings
 from braid.group_writer import Done, GroupWriter
+from braid.matching.previous import ChainChanges
 from braid.messages import FindPublications, KeptBatch
 from braid.subscription import SubscriptionRecord
 from services.matcher.bulk import Bulk, Load
 from services.matcher.filing import filed_publications, filed_subscription, kept_batch, record_of, records_of
+from services.matcher.operations import (
+    Forget,
+    Keep,
+    KeepForeign,
+    KeepPrevious,
+    Mark,
+    Operation,
+    Put,
+    Remember,
+    Remove,
+    RemoveKept,
+)
+from services.matcher.previous_database import PreviousDatabase
 from services.matcher.searching import Search
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.interface import Storage
@@ -56,50 +71,6 @@ OnKeptRead = Callable[[list[KeptBatch], Cursor | None], None]  # some, and where
 OnRecovered = Callable[[list[SubscriptionRecord], int], None]  # some records, and how many there are by estimate
 
 
-class Put(msgspec.Struct, frozen=True):
-    record: SubscriptionRecord
-    is_new: bool  # else one of the same id may be there
-
-
-class Remove(msgspec.Struct, frozen=True):
-    """They have ended."""
-
-    ids: list[str]
-
-
-class Forget(msgspec.Struct, frozen=True):
-    """They are another matcher's: nothing of them stays."""
-
-    ids: list[str]
-
-
-class Keep(msgspec.Struct, frozen=True):
-    batches: list[KeptBatch]
-
-
-class KeepForeign(msgspec.Struct, frozen=True):
-    """Another matcher still has them, and has them until they are stored here."""
-
-    batches: list[KeptBatch]
-
-
-class RemoveKept(msgspec.Struct, frozen=True):
-    batches: list[KeptBatch]
-
-
-class Remember(msgspec.Struct, frozen=True):
-    """Distinct ones that have ended."""
-
-    records: list[SubscriptionRecord]
-
-
-class Mark(msgspec.Struct, frozen=True):
-    foreign: bool
-
-
-Operation = Put | Remove | Forget | Keep | KeepForeign | RemoveKept | Remember | Mark
-
-
 class MatcherStore(GroupWriter[Operation]):
     def __init__(self, path: Path, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         matching, storage = settings.matching, settings.storage
@@ -114,6 +85,7 @@ class MatcherStore(GroupWriter[Operation]):
             disk_bytes_max=storage.disk_bytes_max,
         )
         self._mark_path = path / "foreign"
+        self._previous = PreviousDatabase(path)
         self._storage: Storage
         self._is_open = False
         self._searches: deque[tuple[Search, OnSearched]] = deque()
@@ -154,6 +126,13 @@ class MatcherStore(GroupWriter[Operation]):
         ended.sort(key=lambda stored: stored.until_s)
         return [replace(record_of(stored), until_s=stored.until_s) for stored in ended]
 
+    async def read_previous(self) -> dict[str, bytes]:
+        """What was remembered for `prev`, by topic."""
+        chains: dict[str, bytes] = await self.run(self._previous.open)
+        for damage in self._previous.damages:
+            log.error("what was remembered for prev is damaged, and begins anew", **msgspec.structs.asdict(damage))
+        return chains
+
     def _open(self) -> Storage:
         self._path.mkdir(parents=True, exist_ok=True)
         storage = DualDB(self._path, self._settings, self._clock())
@@ -166,7 +145,7 @@ class MatcherStore(GroupWriter[Operation]):
 
     @property
     def damages(self) -> list[Damage]:
-        return self._storage.damages
+        return [*self._storage.damages, *self._previous.damages]
 
     @property
     def usage(self) -> Usage:
@@ -188,6 +167,9 @@ class MatcherStore(GroupWriter[Operation]):
 
     def keep(self, batches: list[KeptBatch], done: Done) -> None:
         self.queue([Keep(batches)], done)
+
+    def keep_previous(self, changes: ChainChanges, done: Done) -> None:
+        self.queue([KeepPrevious(changes)], done)
 
     def keep_foreign(self, batches: list[KeptBatch], ended: list[SubscriptionRecord], done: Done) -> None:
         """All of it, or `done` is told why not: nothing is given up here that is still somewhere else."""
@@ -248,8 +230,11 @@ class MatcherStore(GroupWriter[Operation]):
     def _write(self, operations: list[Operation], sync: bool) -> None:
         now_s = self._clock()
         filed: list[Filed] = []
+        previous: list[ChainChanges] = []
         for operation in operations:
             match operation:
+                case KeepPrevious(changes):
+                    previous.append(changes)
                 case Keep(batches):
                     filed += (one for batch in batches for one in filed_publications(batch, now_s))
                 case Put(record, True):
@@ -259,6 +244,8 @@ class MatcherStore(GroupWriter[Operation]):
                     filed = []
                     self._write_other(operation, now_s)
         self._put(filed, now_s)
+        if previous or sync:
+            self._previous.write(previous, sync=sync)
         if sync:
             self._storage.sync()
 
@@ -422,6 +409,7 @@ class MatcherStore(GroupWriter[Operation]):
             self._is_open = False  # no more upkeep
             await self.finish()
             await self.run(self._storage.close)
+            await self.run(self._previous.close)
         self.shutdown()
 
 

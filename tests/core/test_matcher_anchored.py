@@ -33,6 +33,7 @@ from tests.core.matcher_scaling_cases import (
     receive,
     settle,
     start,
+    take_previous,
 )
 from tests.core.matcher_scaling_cases import matcher as matcher_in_scaling
 from tests.core.matching_cases import record
@@ -210,6 +211,7 @@ def test_anchors_of_what_moved_away_are_taken_off_the_list_at_last() -> None:
     acknowledge(core, settle(core, start(core)))
     core.on_configuration(during("changing", target))
     cut(core)
+    take_previous(core)
     assert core.index.get(IDS[0]) is not None
     effects = settle(core, [*core.on_configuration(during("ending", target)), *end(core)])
     assert [effect for effect in effects if isinstance(effect, Send)] == [

@@ -7,7 +7,7 @@ import pytest
 
 from braid.filters import Filter, Value, evaluate, parse
 from braid.matching import checking, relations
-from braid.matching.previous import Attributes
+from braid.matching.chains import Attributes
 from tests.core.matching_cases import NOW_S, content, index_of, matched, record, remove_everything
 from tests.core.matching_populations import NUMBERS, literal
 

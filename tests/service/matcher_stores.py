@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from braid.config import Settings
 from braid.messages import FindPublications, KeptBatch
 from braid.subscription import SubscriptionRecord
+from services.matcher.operations import Operation
 from services.matcher.searching import Search
 from services.matcher.storage.records import Cursor
-from services.matcher.store import MatcherStore, Operation
+from services.matcher.store import MatcherStore
 from tests.core.kept_cases import question
 from tests.service.waiting import TIMEOUT_S
 from tests.service.watched_database import written

@@ -8,8 +8,8 @@ import pytest
 
 from braid.messages import KeptBatch
 from services.matcher import store as store_module
+from services.matcher.operations import Put, Remove
 from services.matcher.storage.records import StorageFullError
-from services.matcher.store import Put, Remove
 from tests.core.kept_cases import batch, on_topic, question
 from tests.core.matching_cases import content, record
 from tests.service.matcher_stores import Clock, Store, all_kept, found, keep, opened, put, reopened

@@ -11,7 +11,7 @@ from braid.subscription import SubscriptionRecord
 from services.connpoint.ingress import Batch
 from services.connpoint.ingress_log import IngressLog
 from services.matcher import store as store_module
-from services.matcher.store import Mark, Operation, Put, Remove
+from services.matcher.operations import Mark, Operation, Put, Remove
 from tests.core.matching_cases import record
 from tests.service.matcher_stores import Clock, Store, opened, put, reopened
 from tests.service.waiting import until
