@@ -25,6 +25,7 @@ from tests.simulation.past import (
     PastScalingSimulation,
     PastSimulation,
     SlowDepartures,
+    SlowPublications,
 )
 from tests.simulation.seeds import is_caught
 
@@ -113,7 +114,7 @@ def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("broken", "kind", "problem"),
     [
-        (asked_through_one_access_point, PastScalingSimulation, "lost"),
+        (asked_through_one_access_point, SlowPublications, "lost"),
         (partials_do_not_wait_for_the_disk, PastCrashingSimulation, "lost"),
         (live_ones_are_not_held, PastScalingSimulation, "twice"),
         (what_was_given_is_forgotten, PastSimulation, "twice"),
