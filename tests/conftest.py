@@ -2,10 +2,10 @@
 
 import gc
 import signal
+from typing import Any
 
 import pytest
 from hypothesis import settings
-from xdist.remote import Producer
 
 from tests.distribution import Scheduling, in_order
 from tests.service.zookeeper_fixture import zookeeper
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it ships no types
 
 # The two that take longest come first, each for one worker; one after the other come in the first half of the rest.
 WITH_PROCESSES = (
@@ -23,7 +23,7 @@ ALONE = "tests/simulation/"  # these share nothing, and some of these files take
 DIRECTORIES = (ALONE, "tests/core/", "tests/service/")
 
 
-class Scheduling(LoadScopeScheduling):
+class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
     """Tests of one file may share a cluster or a server, so they stay together."""
 
     def _split_scope(self, nodeid: str) -> str:

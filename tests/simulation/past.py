@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, ClassVar
 
-from braid.messages import HandOverPublications, MatchRequest
+from braid.messages import FindPublications, HandOverPublications, MatchRequest, Subscribe
 from braid.subscription import SubscriptionRecord
 from braid.topology import Layer
 from tests.simulation.cluster import TRAFFIC_S, Simulation
@@ -36,6 +36,14 @@ class SlowPublications(PastScalingSimulation):
     def stalls(self, messages: list[Any]) -> float:
         is_slow = self.random.random() < 0.2 and any(isinstance(message, MatchRequest) for message in messages)
         return 0.5 if is_slow else 0.0
+
+
+class SlowQuestions(PastScalingSimulation):
+    """Some questions are long on their way, so that matchers answer one question at very different times."""
+
+    def stalls(self, messages: list[Any]) -> float:
+        asks = any(isinstance(message, Subscribe | FindPublications) for message in messages)
+        return 0.5 if asks and self.random.random() < 0.3 else 0.0
 
 
 class PastCrashingSimulation(CrashingScalingSimulation):

@@ -26,6 +26,7 @@ from tests.simulation.past import (
     PastSimulation,
     SlowDepartures,
     SlowPublications,
+    SlowQuestions,
 )
 from tests.simulation.seeds import is_caught
 
@@ -123,7 +124,7 @@ def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch
         (gone_before_all_is_handed_over, SlowDepartures, "misplaced"),
         (nothing_is_relocated, PastScalingSimulation, "misplaced"),
         (removed_before_it_is_stored, PastScalingSimulation, "misplaced"),
-        (the_order_is_not_looked_at, PastScalingSimulation, "out of order"),
+        (the_order_is_not_looked_at, SlowQuestions, "out of order"),
         (attempts_are_mixed, PastCrashingSimulation, "lost"),
         (those_that_are_not_given_their_past_yet_are_relied_on, DistinctSimulation, "lost"),
         (what_others_got_meanwhile_is_not_noted, DistinctScalingSimulation, "twice"),
