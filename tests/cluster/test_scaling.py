@@ -36,7 +36,7 @@ def cluster(local: LocalCluster) -> Iterator[ScaledCluster]:
 @pytest.fixture
 async def traffic(cluster: ScaledCluster) -> AsyncIterator[Traffic]:
     """Flows during the whole test, and for a moment afterwards; then everything sent is looked for."""
-    traffic = Traffic(publishers=4, subscribers=8, newcomers=2, name=uuid.uuid4().hex[:4])
+    traffic = Traffic(publishers=4, subscribers=8, newcomers=2, name=uuid.uuid4().hex)
     api = cluster.local.api
     async with traffic.flowing(api, api, PAUSE_S):
         await _some_more(traffic)

@@ -164,5 +164,5 @@ def test_a_batch_that_is_sent_again_is_compared_with_what_came_before_it_the_fir
         ((partials,),) = [[send.messages for send in sent(match(core, *requests))]]
         assert [partial.matched for partial in partials] == expected
     last = replace(request(4, batches[1]), watermark=3)
-    ((partials,),) = [[send.messages for send in match(core, last)]]
+    ((partials,),) = [[send.messages for send in sent(match(core, last))]]
     assert [partial.matched for partial in partials] == [expected[1]]

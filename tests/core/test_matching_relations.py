@@ -38,6 +38,7 @@ def test_what_is_found_is_what_is_meant(operator: str) -> None:
     remove_everything(index)
 
 
+@pytest.mark.slow
 def test_numbers_close_to_the_bound() -> None:
     """Where rounding decides, the language does, not the quotient."""
     chance = random.Random(1)

@@ -225,6 +225,7 @@ async def test_whoever_waits_does_not_wait_for_what_is_written_in_bulk(
 ) -> None:
     monkeypatch.setattr(store_module, "_BULK_AT_ONCE", 10)
     store = await opened(tmp_path)
+    store.group_s = 0.01  # a fast disk would have written all of them before anybody looks
     several = [record(f"s-{number:03}") for number in range(200)]
     stored: list[Exception | None] = []
     store.take_chunk(several, [], [], stored.append)
