@@ -2,7 +2,7 @@
 
 Each writer has a thread of its own. Callbacks run on the event loop, in the order in which their operations were
 queued, and only when these are written. Long work that is no write is done in slices on the same thread, between
-writes.
+writes. What is forced to the disk now and then is forced from another thread, so that no write waits for it.
 """
 
 import asyncio
@@ -10,9 +10,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import structlog
+
+from braid.forcing import force_logs
 
 log = structlog.get_logger()
 
@@ -24,25 +27,30 @@ _TOLD_AT_ONCE = 250  # callbacks in one turn of the event loop
 
 
 class GroupWriter(ABC, Generic[T]):
-    """`fsync`: "always" waits for the disk at every write, "interval" at most every so many seconds, "never" leaves it
-    to the operating system. A crash of the process alone loses nothing under any of them.
+    """`fsync`: "always" waits for the disk at every write, "interval" forces what was written every so many seconds,
+    "never" leaves it to the operating system. A crash of the process alone loses nothing under any of them.
     """
 
-    def __init__(self, name: str, fsync: Fsync, fsync_interval_s: float) -> None:
+    def __init__(self, path: Path, name: str, fsync: Fsync, fsync_interval_s: float) -> None:
+        """`path` is the directory of everything that is written."""
+        self._path = path
         self._name = name
         self._fsync = fsync
         self._fsync_interval_s = fsync_interval_s
-        self._synced_at = 0.0
-        self._unsynced = False
+        self._forced_at = 0.0
+        self._unforced = False
+        self._forcing: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._forcing_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"force-{name}")
         self._queued: list[T] = []
         self._done: list[Done] = []
         self._writing: asyncio.Task[None] | None = None
         self.writes = 0
+        self.forced = 0  # how often what was written has been forced to the disk
 
     @abstractmethod
     def _write(self, operations: list[T], sync: bool) -> None:
-        """Writes them in their order; on the writer's thread."""
+        """Writes them in their order, and waits for the disk if it is to; on the writer's thread."""
 
     @abstractmethod
     def _again(self, operations: list[T]) -> list[T]:
@@ -70,23 +78,37 @@ class GroupWriter(ABC, Generic[T]):
         return len(self._queued)
 
     def flush(self) -> None:
-        """Writes what waits; under "interval" it also brings to the disk what was written since the last time."""
+        """Writes what waits; under "interval" it also forces to the disk what was written since the last time."""
         if self._writing is None and self._wants_to_work():
             self._writing = asyncio.get_running_loop().create_task(self._write_queued())
+        if self._forcing is None and self._is_forcing_due():
+            self._forcing = asyncio.get_running_loop().create_task(self._force())
 
     def _wants_to_work(self) -> bool:
-        return bool(self._queued or self._done or self._is_sync_due())
+        return bool(self._queued or self._done)
 
-    def _is_sync_due(self) -> bool:
-        if self._fsync != "interval" or not self._unsynced:
+    def _is_forcing_due(self) -> bool:
+        if self._fsync != "interval" or not self._unforced:
             return False
-        return time.monotonic() - self._synced_at >= self._fsync_interval_s
+        return time.monotonic() - self._forced_at >= self._fsync_interval_s
+
+    async def _force(self) -> None:
+        self._unforced = False  # what is written meanwhile is forced the next time
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._forcing_thread, force_logs, self._path)
+            self.forced += 1
+        except OSError as error:
+            log.error("what was written cannot be forced to the disk", database=self._name, error=str(error))
+            self._unforced = True
+        finally:
+            self._forced_at = time.monotonic()
+            self._forcing = None
 
     async def _write_queued(self) -> None:
         try:
             # Asked before every write: under load this goes on without end.
             while self._wants_to_work():
-                if (self._queued or self._done or self._is_sync_due()) and not await self._write_group():
+                if (self._queued or self._done) and not await self._write_group():
                     return  # it is tried again with the next flush
                 await self._slice()
         finally:
@@ -95,7 +117,7 @@ class GroupWriter(ABC, Generic[T]):
     async def _write_group(self) -> bool:
         operations, self._queued = self._queued, []
         done, self._done = self._done, []
-        failure = await self._attempt(operations, self._is_sync_due())
+        failure = await self._attempt(operations)
         for place, callback in enumerate(done, start=1):
             if place % _TOLD_AT_ONCE == 0:
                 await asyncio.sleep(0)  # one write may be that of thousands; everybody else has a turn
@@ -108,17 +130,14 @@ class GroupWriter(ABC, Generic[T]):
             self._queued = self._again(operations) + self._queued
         return failure is None
 
-    async def _attempt(self, operations: list[T], sync: bool) -> Exception | None:
-        sync = sync or self._fsync == "always"
+    async def _attempt(self, operations: list[T]) -> Exception | None:
         try:
-            await self.run(self._write, operations, sync)
+            await self.run(self._write, operations, self._fsync == "always")
         except Exception as error:
             log.error("a write failed", database=self._name, error=str(error))
             return error
         self.writes += 1
-        self._unsynced = not sync
-        if sync:
-            self._synced_at = time.monotonic()
+        self._unforced = True
         return None
 
     async def finish(self) -> None:
@@ -126,6 +145,9 @@ class GroupWriter(ABC, Generic[T]):
         if self._writing is not None:
             await self._writing
         await self._write_queued()
+        if self._forcing is not None:
+            await self._forcing
 
     def shutdown(self) -> None:
         self._thread.shutdown()
+        self._forcing_thread.shutdown()

@@ -9,8 +9,6 @@ from braid.group_writer import Done, Fsync, GroupWriter
 
 Pair = tuple[bytes, bytes | None]  # no value erases the key
 
-_SYNC_MARK = b"\x00sync"
-
 
 def settle(database: Any) -> None:
     """Waits until LevelDB has nothing to do for this database: compacting nothing comes behind whatever it does.
@@ -22,8 +20,7 @@ def settle(database: Any) -> None:
 
 class GroupCommit(GroupWriter[Pair]):
     def __init__(self, path: Path, fsync: Fsync, fsync_interval_s: float) -> None:
-        super().__init__(f"leveldb-{path.name}", fsync, fsync_interval_s)
-        self._path = path
+        super().__init__(path, f"leveldb-{path.name}", fsync, fsync_interval_s)
         self._failed = False
         self._database: Any = None
 
@@ -59,8 +56,6 @@ class GroupCommit(GroupWriter[Pair]):
             self._failed = False
         try:
             with self._database.write_batch(sync=sync) as batch:
-                if sync:
-                    batch.put(_SYNC_MARK, b"")  # an empty batch would not be written, so nothing would be forced
                 for key, value in operations:
                     if value is None:
                         batch.delete(key)

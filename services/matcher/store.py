@@ -74,8 +74,7 @@ OnRecovered = Callable[[list[SubscriptionRecord], int], None]  # some records, a
 class MatcherStore(GroupWriter[Operation]):
     def __init__(self, path: Path, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         matching, storage = settings.matching, settings.storage
-        super().__init__(f"store-{path.name}", matching.fsync, matching.fsync_interval_s)
-        self._path = path
+        super().__init__(path, f"store-{path.name}", matching.fsync, matching.fsync_interval_s)
         self._clock = clock
         self._settings = StorageSettings(
             window_s=storage.window_s,
@@ -340,7 +339,7 @@ class MatcherStore(GroupWriter[Operation]):
 
     async def _write_some_in_bulk(self) -> None:
         load, operations = self._bulk.take(_BULK_AT_ONCE)
-        failure = await self._attempt(operations, sync=False)
+        failure = await self._attempt(operations)
         done = load.done
         if failure is not None:
             self._bulk_at_s = time.monotonic() + _AGAIN_S

@@ -1,9 +1,11 @@
 """LevelDB behind a thread: order, callbacks, failures, fsync, and what survives a kill."""
 
 import asyncio
+import os
 import resource
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -124,12 +126,13 @@ async def test_one_callback_that_fails_does_not_silence_the_others(tmp_path: Pat
 )
 async def test_fsync(tmp_path: Path, fsync: Any, interval_s: float, synced: list[bool]) -> None:
     database = await opened(tmp_path, fsync=fsync, fsync_interval_s=interval_s)
-    database._synced_at = time.monotonic()
+    database._forced_at = time.monotonic()
     asked = observe(database)
     for n in range(3):
         await written(lambda done, n=n: database.put(b"%d" % n, b"", done))  # type: ignore[misc]  # bound now
     await database.close()
     assert asked == synced
+    assert database.forced == 0
 
 
 def observe(database: GroupCommit) -> list[bool]:
@@ -157,7 +160,7 @@ async def test_the_disk_has_its_turn_also_while_writes_never_stop(tmp_path: Path
 
     def go_on(_failure: Exception | None) -> None:
         """The next one is queued before the writer looks whether there is more."""
-        if asked.count(True) < 5:
+        if database.forced < 5:
             database.put(b"k", b"v", go_on)
         else:
             idle.set()
@@ -165,8 +168,43 @@ async def test_the_disk_has_its_turn_also_while_writes_never_stop(tmp_path: Path
     go_on(None)
     await asyncio.wait_for(idle.wait(), TIMEOUT_S)
     await database.close()
-    assert asked.count(True) <= (time.monotonic() - began) / 0.02 + 2
-    assert asked.count(False) > asked.count(True)
+    assert database.forced <= (time.monotonic() - began) / 0.02 + 2
+    assert len(asked) > database.forced
+    assert not any(asked), "no write waits for the disk"
+
+
+async def test_no_write_waits_while_the_disk_is_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forcing, may_end = threading.Event(), threading.Event()
+
+    def slow(_file: int) -> None:
+        forcing.set()
+        assert may_end.wait(TIMEOUT_S)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    database = await opened(tmp_path, fsync="interval", fsync_interval_s=0.01)
+    await written(lambda done: database.put(b"1", b"", done))
+    await until(lambda: (database.flush(), forcing.is_set())[1])
+    for n in range(10):
+        assert await written(lambda done, n=n: database.put(b"%d" % n, b"", done)) is None  # type: ignore[misc]  # bound now
+    assert database.forced == 0
+    may_end.set()
+    await database.close()
+    assert database.forced >= 1
+
+
+async def test_a_disk_that_fails_is_forced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = iter([OSError("input/output error"), None])
+
+    def fails_once(_file: int) -> None:
+        failure = next(failures, None)
+        if failure is not None:
+            raise failure
+
+    monkeypatch.setattr(os, "fdatasync", fails_once)
+    database = await opened(tmp_path, fsync="interval", fsync_interval_s=0.01)
+    await written(lambda done: database.put(b"1", b"", done))
+    await until(lambda: (database.flush(), database.forced == 1)[1])
+    await database.close()
 
 
 async def test_what_was_queued_during_a_failing_write_is_written_by_the_next_flush(tmp_path: Path) -> None:
@@ -191,16 +229,14 @@ async def test_what_was_queued_during_a_failing_write_is_written_by_the_next_flu
 
 async def test_the_tail_of_a_burst_reaches_the_disk_too(tmp_path: Path) -> None:
     database = await opened(tmp_path, fsync="interval", fsync_interval_s=3600.0)
-    database._synced_at = time.monotonic()
-    asked = observe(database)
+    database._forced_at = time.monotonic()
     await written(lambda done: database.put(b"1", b"", done))
-    assert asked == [False]
+    assert database.forced == 0
     for _ in range(2):
-        await until(lambda: database._writing is None)
-        database._synced_at -= 3600.0  # the interval is over
+        database._forced_at -= 3600.0  # the interval is over
         database.flush()
-        await until(lambda: database._writing is None)
-        assert asked == [False, True], "nothing was written since"
+        await until(lambda: database._forcing is None)
+        assert database.forced == 1, "nothing was written since"
     await database.close()
 
 
