@@ -29,7 +29,12 @@ __all__ = [
 
 
 def workload(out: Path, **changes: object) -> Workload:
-    return msgspec.structs.replace(Workload(kind="posts", rows=50, seed=1, out=out), **changes)
+    return msgspec.structs.replace(Workload(kind="fleets", rows=50, seed=1, out=out), **changes)
+
+
+def write_posts(spark: SparkSession, directory: Path) -> None:
+    texts = [(f"It rained {number} mm in Madrid.",) for number in range(50)]
+    spark.createDataFrame(texts, "text string").coalesce(1).write.parquet(str(directory))
 
 
 @pytest.mark.parametrize(
@@ -38,11 +43,12 @@ def workload(out: Path, **changes: object) -> Workload:
         ({"kind": ""}, "there is no workload ''; one of: readings, posts, fleets, subscriptions"),
         ({"kind": "tweets"}, "there is no workload 'tweets'"),
         ({"rows": 0}, "--rows must be at least 1"),
-        ({"on": "posts"}, "--on is for subscriptions; posts are publications"),
+        ({"on": "posts"}, "--on is for subscriptions; fleets are publications"),
         ({"kind": "subscriptions"}, "--on says what subscriptions are about; one of: readings, posts, fleets, topics"),
         ({"kind": "subscriptions", "on": "posts", "matches": 0.0}, "--matches must be greater than 0"),
         ({"source": "taxis"}, "--source chooses between recorded fleets"),
-        ({"kind": "fleets", "data": Path("."), "source": "ships"}, "there is no source 'ships'; one of: taxis"),
+        ({"kind": "posts", "data": Path("."), "source": "taxis"}, "--source chooses between recorded fleets"),
+        ({"data": Path("."), "source": "ships"}, "there is no source 'ships'; one of: taxis"),
         ({"kind": "subscriptions", "on": "topics", "data": Path(".")}, "--on topics is about generated posts"),
         ({"data": Path("nowhere")}, "nowhere is no directory"),
     ],
@@ -58,8 +64,7 @@ def test_requests_are_read_from_json() -> None:
 
 
 def test_words_of_a_workload(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(workload(tmp_path / "posts", partitions=2))
-    assert "rows           50" in capsys.readouterr().out
+    write_posts(spark, tmp_path / "posts")
     run(Words(posts=tmp_path / "posts", out=tmp_path / "words", vocabulary=20, json=True))
     said = json.loads(capsys.readouterr().out)
     assert said["posts"] == 50
@@ -72,13 +77,16 @@ def test_words_of_a_workload(spark: SparkSession, tmp_path: Path, capsys: pytest
 
 def test_workload_of_recorded_posts(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_posts(tmp_path, ["Happy New Year!"] * 5)
-    run(workload(tmp_path / "out", data=tmp_path, json=True))
+    run(workload(tmp_path / "out", kind="posts", data=tmp_path, json=True))
     assert json.loads(capsys.readouterr().out)["rows"] == 5  # which is all there is
 
 
-def test_nothing_is_overwritten_by_mistake(spark: SparkSession, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_by_mistake(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    run(workload(mine))
+    run(workload(mine, partitions=2))
+    assert "rows           50" in capsys.readouterr().out
     with pytest.raises(ExperimentError, match="mine is not empty; --overwrite replaces it"):
         run(workload(mine))
     run(workload(mine, rows=20, overwrite=True))
@@ -104,10 +112,10 @@ def test_damaged_files(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ExperimentError, match="empty holds no Parquet files"):
         run(words_of("empty"))
-    run(workload(tmp_path / "fleets", kind="fleets"))
+    run(workload(tmp_path / "fleets"))
     with pytest.raises(ExperimentError, match="fleets has no column text; it has number, time, topic, object"):
         run(words_of("fleets"))
-    run(workload(tmp_path / "posts", partitions=1))
+    write_posts(spark, tmp_path / "posts")
     (part,) = (tmp_path / "posts").glob("part-*.parquet")
     damaged = part.read_bytes()
     part.write_bytes(damaged[: len(damaged) // 2])
