@@ -1,7 +1,8 @@
 """All links of one slice: the ones it accepts from upstream, and the ones it keeps open to downstream slices.
 
 A downstream slice that is gone is dialled again with backoff. Messages for it are held meanwhile, up to a bound that
-a link that comes can take at once; what does not fit is dropped and counted, and the retry loop brings it again.
+a link that comes can take at once; what does not fit is dropped and counted, and the retry loop brings it again. So it
+does with what is held for a slice that registers at another address, which is a new target.
 """
 
 import asyncio

@@ -39,6 +39,8 @@ A scaling has messages of its own, see `docs/repartitioning.md`:
 | MatcherStateStored       | matcher → matcher                 | `on_matcher_state_stored`         |
 | HandOverPublications     | matcher → matcher                 | `on_hand_over_publications`       |
 | PublicationsHandedOver   | matcher → matcher                 | `on_publications_handed_over`     |
+| HandOverPrevious         | matcher → matcher                 | `on_hand_over_previous`           |
+| PreviousHandedOver       | matcher → matcher                 | `on_previous_handed_over`         |
 | ChangeMatcherOnExitPoint | accesspoint → matcher → exitpoint | `on_change_matcher_on_exit_point` |
 | ExitPointScaling         | accesspoint → matcher             | `on_exit_point_scaling`           |
 | ChangeMatcher            | accesspoint → matcher             | `on_change_matcher`               |
@@ -321,6 +323,21 @@ class PublicationsHandedOver(Message, tag=32):
     number: int
 
 
+class HandOverPrevious(Message, tag=33):
+    """What the sender remembers for `prev`, for subscriptions that the receiver has from this epoch on."""
+
+    number: int  # counted from 1 for each receiver
+    first: int  # the part that everything begins with which the receiver must have; a new link begins anew
+    chains: dict[str, bytes]  # by topic (`braid.matching.chains`), in the place of what the sender said of it before
+    is_last: bool  # the sender answers the old epoch no more
+
+
+class PreviousHandedOver(Message, tag=34):
+    """The sender may send more; of the last one: everything is merged and on disk."""
+
+    number: int
+
+
 class ChangeMatcherOnExitPoint(Message, tag=23):
     """Behind this, that many matchers answer a request that came through this access point."""
 
@@ -380,6 +397,8 @@ AnyMessage = (
     | MatcherStateStored
     | HandOverPublications
     | PublicationsHandedOver
+    | HandOverPrevious
+    | PreviousHandedOver
     | ChangeMatcherOnExitPoint
     | ExitPointScaling
     | ChangeMatcher

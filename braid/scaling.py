@@ -6,7 +6,7 @@ import msgspec
 
 from braid.topology import Change, Layer, Routing
 
-Step = Literal["copied", "change-ready", "exit-point-matcher-updated", "done", "scale-end", "drained"]
+Step = Literal["copied", "change-ready", "refused", "exit-point-matcher-updated", "done", "scale-end", "drained"]
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -97,7 +97,7 @@ def move(known: Known) -> Decision:
 
 
 def _reversible(known: Known, step: Step, following: Phase, patience_s: float) -> Decision:
-    """Back when a participant is not there any more; on when every matcher has reported."""
+    """Back when a participant is gone or cannot store its share; on when every matcher has reported."""
     change = _change(known)
     gone = [
         f"{name} is gone" if name not in known.slices else f"{name} started again"
@@ -106,6 +106,10 @@ def _reversible(known: Known, step: Step, following: Phase, patience_s: float) -
     ]
     if gone:
         return _give_up(known, ", ".join(gone))
+    refused = [name for (reported, name) in known.reports if reported == "refused"]
+    if refused:
+        reason = f"no room, or a failing disk, for what is moved to {', '.join(sorted(refused))}; its log says which"
+        return _give_up(known, reason)
     missing = tuple(
         name
         for name in known.configuration.union("matcher")
@@ -211,9 +215,14 @@ def _proceed(known: Known, phase: Phase, informs: tuple[Inform, ...] = ()) -> Wr
 
 
 def _give_up(known: Known, reason: str) -> Write:
-    """The old configuration has been in force all the time; the number of the new one is used up."""
+    """The old configuration has been in force all the time; the number of the new one is used up.
+
+    What was moved comes to nothing; subscriptions were kept back since `moving` began, if it did.
+    """
     configuration = replace(known.configuration, change=None, epochs=_change(known).to.epoch)
-    return Write(configuration, _end(known, "aborted", reason))
+    moving_s = None if known.record is None else known.record.began_s.get("moving")
+    waited_s = 0.0 if moving_s is None else max(0.0, known.clock_s - moving_s)
+    return Write(configuration, _end(known, "aborted", reason, longest_wait_s=waited_s))
 
 
 def _enter(known: Known, phase: str, **fields: Any) -> ScalingRecord | None:

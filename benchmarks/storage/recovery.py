@@ -11,8 +11,9 @@ from braid.matching.warm import warm
 from braid.messages import FindPublications, KeptBatch
 from braid.subscription import SubscriptionRecord
 from services.matcher.core import MatcherCore
+from services.matcher.operations import Put
 from services.matcher.searching import Search
-from services.matcher.store import MatcherStore, Put
+from services.matcher.store import MatcherStore
 
 SUBSCRIPTIONS = 200_000
 BATCHES, BATCH = 5_000, 20

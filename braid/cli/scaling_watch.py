@@ -138,6 +138,7 @@ def progress_line(scaling: "Scaling") -> str:
         f"{number:,} {what}"
         for number, what in (
             (scaling.so_far("moved"), "subscriptions moved"),
+            (scaling.so_far("publications_handed_over"), "publications handed over"),
             (scaling.so_far("kept_back"), "subscriptions kept back"),
             (scaling.so_far("held"), "publications held"),
         )

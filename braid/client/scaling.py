@@ -30,7 +30,9 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     progress: dict[str, dict[str, float]] = {}  # while it runs, what each slice says of itself
 
     def so_far(self, what: str) -> int:
-        """Of all slices together: `moved` subscriptions, those `kept_back` now, publications `held` now."""
+        """Of all slices together: `moved` subscriptions, those `kept_back` now, publications `held` now, and
+        `publications_handed_over` by those that leave.
+        """
         return int(sum(details.get(what, 0) for details in self.progress.values()))
 
 

@@ -7,10 +7,10 @@ import msgspec
 import numpy as np
 
 from braid.filters import Filter, attributes_before, evaluate, parse
+from braid.matching.chains import Attributes
 from braid.matching.engine.memory import ZONES, Memory
 from braid.matching.engine.programs import CHECKED, MEMBER_SHIFT
 from braid.matching.meaning import PREDICATES_MAX, Publication, read_publication, zone_accepts
-from braid.matching.previous import Attributes
 from braid.matching.relations import Relation, Relations
 from braid.subscription import SubscriptionRecord
 from braid.topics import matches, parse_pattern, parse_topic

@@ -12,6 +12,7 @@ import numpy as np
 from braid.filters import FilterError, Value
 from braid.filters.literals import literal_problem
 from braid.instants import format_instant
+from braid.matching.chains import Position
 from braid.matching.changes import ADDED_AT_ONCE, Changes
 from braid.matching.checking import Checks
 from braid.matching.compiling import Given, compile_parts, compile_whole
@@ -24,7 +25,7 @@ from braid.matching.handing_out import in_lists
 from braid.matching.matches import Matches
 from braid.matching.meaning import read_publication
 from braid.matching.pair_explanation import explain_pair
-from braid.matching.previous import Position, PreviousPublications
+from braid.matching.previous import PreviousPublications
 from braid.matching.publications import ExtraKeys, in_canonical_form
 from braid.matching.records import Records
 from braid.matching.relations import Relations
@@ -61,9 +62,9 @@ class MatchIndex:
         self._shapes = TopicShapes(self._memory)
         self._relations = Relations()
         self._checks = Checks(self._memory, self._relations)
-        self._previous = PreviousPublications()
+        self.previous = PreviousPublications()
         extra_keys = ExtraKeys(self._memory, self._writer)
-        self._search = Search(self._memory, extra_keys, self._checks, self._previous, self._relations)
+        self._search = Search(self._memory, extra_keys, self._checks, self.previous, self._relations)
         self._homes: dict[str, int] = {}
         self._home_names: list[str] = []
 
@@ -124,7 +125,7 @@ class MatchIndex:
     def remove(self, id: str) -> SubscriptionRecord | None:
         record = self._remove(id)
         if not self._checks.looked_back_to:
-            self._previous.clear()
+            self.previous.clear()
         return record
 
     def match(
@@ -186,11 +187,11 @@ class MatchIndex:
 
     def on_confirmed(self, origin: str, watermark: int) -> None:
         """Nothing up to there comes again from this origin."""
-        self._previous.on_confirmed(origin, watermark)
+        self.previous.on_confirmed(origin, watermark)
 
     def previous_of(self, topic: str) -> Mapping[str, Value] | None:
         """The attributes of the latest publication on a topic, as far as subscriptions say `prev` of them."""
-        return self._previous.attributes_of(topic)
+        return self.previous.attributes_of(topic)
 
     def statistics(self) -> dict[str, int]:
         """What the index is made of."""
@@ -202,9 +203,9 @@ class MatchIndex:
             "attributes": int(count[counts.ATTRIBUTES_LIVE]),
             "pool_bytes": 8 * int(count[counts.POOL_USED] - count[counts.POOL_FREE]),
             "candidates": int(count[counts.CANDIDATES]),
-            "topics_remembered": len(self._previous),
-            "topics_forgotten": self._previous.forgotten,
-            "previous_bytes": self._previous.bytes,
+            "topics_remembered": len(self.previous),
+            "topics_forgotten": self.previous.forgotten,
+            "previous_bytes": self.previous.bytes,
         }
 
     def anchors(self) -> list[int]:
@@ -299,7 +300,7 @@ class MatchIndex:
         if parts.flags & (CHECKED | ZONED):
             self._checks.add(number, record, parts.flags, parts.relations)
         if not self._checks.looked_back_to:
-            self._previous.clear()
+            self.previous.clear()
 
     def _remove(self, id: str) -> SubscriptionRecord | None:
         number = self._records.number_of(id)

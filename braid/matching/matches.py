@@ -1,7 +1,7 @@
 """What a batch of publications matched."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Sequence
 
 Match = tuple[int, list[str], bytes]  # place in the batch, ids of the subscriptions that matched, content
 
@@ -24,7 +24,7 @@ class Matches:
         """The ids of the subscriptions that each content matched."""
         return self._ids
 
-    def without(self, hidden: Sequence[Collection[str]]) -> "Matches":
+    def without(self, hidden: Sequence[Container[str]]) -> "Matches":
         """The same without these ids, in as many sets as there are."""
 
         def counts(id: str) -> bool:

@@ -5,26 +5,39 @@ neither by itself nor by what came later. So of each topic those publications ar
 not known to be confirmed, and the one before them. One that comes again is found by its position; one that was
 overtaken on its way takes its place before whatever its origin published later.
 
+What others remembered is handed over as chains (`chains.py`), and merged bit by bit, at the latest when somebody looks.
+Whoever keeps all of it on disk watches it, and takes what has changed.
+
 Nothing else is kept, and only while some subscription looks back. Bounded: unconfirmed publications by the windows of
 those who accepted them, topics by number, and everything by its bytes. The topic that was longest silent is forgotten
 first, and what comes next on it has no previous publication.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Container, Mapping, Sequence
-from typing import NamedTuple
+from collections import OrderedDict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
 from braid.filters import Value
+from braid.matching.chains import (
+    Attributes,
+    Chain,
+    Position,
+    Remembered,
+    decode_attributes,
+    encode_attributes,
+    encode_chain,
+    merged,
+    read_chain,
+    with_attributes,
+)
+from braid.matching.origins import Origins
 
 TOPICS_MAX = 65_536
 BYTES_MAX = 64 * 1024 * 1024
-ORIGINS_MAX = 4096  # each start of a connection point makes one; the one that was silent longest is forgotten
 _TOPIC_BYTES = 256  # that a topic takes besides its name and its publications
 _PUBLICATION_BYTES = 128  # that a publication takes besides its attributes
-
-Attributes = Mapping[str, Value]
 
 
 class Published(msgspec.Struct, gc=False):
@@ -34,34 +47,23 @@ class Published(msgspec.Struct, gc=False):
     attributes: dict[str, Value] = {}
 
 
-class Position(NamedTuple):
-    """Which publication it is, however often it comes."""
+class ChainChanges(msgspec.Struct, frozen=True):
+    """What whoever keeps all chains on disk has to do."""
 
-    origin: str
-    sequence: int
-    place: int
-
-
-class _Remembered(msgspec.Struct, gc=False):
-    position: Position | None  # none: it does not come again
-    attributes: bytes
-
-
-class _Origin(msgspec.Struct):
-    watermark: int = 0  # everything up to it is confirmed
-    latest: tuple[int, int] = (0, 0)  # sequence and place
-    unconfirmed: deque[tuple[int, str]] = msgspec.field(default_factory=deque)  # sequences and topics, as they came
+    chains: dict[str, bytes | None]  # by topic, as they are now; none: it was forgotten
+    is_cleared: bool = False  # all others, and first
 
 
 read_published = msgspec.json.Decoder(Published).decode
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(dict[str, Value]).decode
 
 
 class PreviousPublications:
     def __init__(self) -> None:
-        self._topics: OrderedDict[str, list[_Remembered]] = OrderedDict()  # none is empty; the latest is the last
-        self._origins: OrderedDict[str, _Origin] = OrderedDict()
+        self._topics: OrderedDict[str, Chain] = OrderedDict()  # none is empty; the latest is the last
+        self._origins = Origins()
+        self._handed: dict[str, list[bytes]] = {}  # by topic, chains of others that are not merged yet
+        self._changed: dict[str, None] | None = None  # topics, since somebody took them, if somebody does
+        self._is_cleared = False
         self.bytes = 0
         self.forgotten = 0  # topics, for want of room
 
@@ -70,14 +72,60 @@ class PreviousPublications:
         return len(self._topics)
 
     def clear(self) -> None:
+        self._is_cleared = self._is_cleared or bool(self._topics or self._handed)
         self._topics.clear()
         self._origins.clear()
+        self._handed.clear()
+        if self._changed:
+            self._changed.clear()
         self.bytes = 0
+
+    # What is kept elsewhere too
+
+    def watch(self) -> None:
+        """From now on somebody takes what has changed."""
+        self._changed = {}
+
+    def take_changes(self) -> ChainChanges | None:
+        if not self._changed and not self._is_cleared:
+            return None
+        chains = {topic: self.chain_of(topic) for topic in self._changed or ()}
+        changes = ChainChanges(chains, self._is_cleared)
+        self._changed, self._is_cleared = {}, False
+        return changes
+
+    def topics(self) -> Iterator[str]:
+        """The one that was longest silent first. All of them, whatever comes meanwhile."""
+        return iter(dict.fromkeys([*self._handed, *self._topics]))
+
+    def chain_of(self, topic: str) -> bytes | None:
+        chain = self._known(topic)
+        return encode_chain(chain) if chain else None
+
+    def restore(self, chains: Mapping[str, bytes]) -> None:
+        """What whoever takes changes has had since the last start."""
+        for topic, value in chains.items():
+            self._put_chain(topic, read_chain(value))
+        self._forget_what_is_too_much()
+
+    def hand_over(self, chains: Mapping[str, bytes]) -> None:
+        """What somebody else remembered until now. Merged when somebody looks, or by `merge_some`."""
+        for topic, value in chains.items():
+            self._handed.setdefault(topic, []).append(value)
+
+    def merge_some(self, most: int) -> bool:
+        """Whether some are left."""
+        for topic in list(islice(self._handed, most)):
+            self._known(topic)
+        self._forget_what_is_too_much()
+        return bool(self._handed)
+
+    # What publications need
 
     def attributes_of(self, topic: str) -> Attributes | None:
         """Of the latest publication."""
-        chain = self._topics.get(topic)
-        return _decode(chain[-1].attributes) if chain else None
+        chain = self._known(topic)
+        return decode_attributes(chain[-1].attributes) if chain else None
 
     def before_each(
         self, published: Sequence[Published], positions: Sequence[Position] | None = None
@@ -90,10 +138,10 @@ class PreviousPublications:
             if not topic:
                 before.append(None)
                 continue
-            chain = self._topics.get(topic, [])
+            chain = self._known(topic) or []
             place = len(chain) if positions is None else self._place_of(chain, positions[number])
             if place < len(chain):
-                before.append(_decode(chain[place - 1].attributes) if place else None)
+                before.append(decode_attributes(chain[place - 1].attributes) if place else None)
                 continue
             before.append(latest[topic] if topic in latest else self.attributes_of(topic))
             latest[topic] = each.attributes
@@ -107,21 +155,42 @@ class PreviousPublications:
             if each.topic:
                 attributes = {name: value for name, value in each.attributes.items() if name in looked_at}
                 position = None if positions is None else positions[number]
-                self._put(each.topic, _Remembered(position, _encode(attributes)))
-        while len(self._topics) > TOPICS_MAX or self.bytes > BYTES_MAX:
-            topic, chain = self._topics.popitem(last=False)
-            self.bytes -= _TOPIC_BYTES + len(topic) + sum(map(_size, chain))
-            self.forgotten += 1
+                self._put(each.topic, Remembered(position, encode_attributes(attributes)))
+        self._forget_what_is_too_much()
 
     def on_confirmed(self, name: str, watermark: int) -> None:
         """This origin sends nothing up to there again."""
-        origin = self._origin(name)
-        origin.watermark = max(origin.watermark, watermark)
-        while origin.unconfirmed and origin.unconfirmed[0][0] <= watermark:
-            self._cut(origin.unconfirmed.popleft()[1])
+        for topic in self._origins.on_confirmed(name, watermark):
+            self._cut(topic)
 
-    def _put(self, topic: str, remembered: _Remembered) -> None:
-        chain = self._topics.get(topic)
+    def _known(self, topic: str) -> Chain | None:
+        """With what others have handed over of it."""
+        if topic in self._handed:
+            chain = self._topics.get(topic, [])
+            for value in self._handed.pop(topic):
+                chain = merged(chain, read_chain(value))
+            self._put_chain(topic, chain)
+            self._note(topic)
+        return self._topics.get(topic)
+
+    def _put_chain(self, topic: str, chain: Chain) -> None:
+        """In the place of what is there."""
+        before = self._topics.pop(topic, None)
+        if before is not None:
+            self.bytes -= _size_of(topic, before)
+        if not chain:
+            return
+        self._topics[topic] = chain
+        self.bytes += _size_of(topic, chain)
+        self._origins.on_known([one.position for one in chain if one.position is not None], topic)
+        self._cut(topic)
+
+    def _note(self, topic: str) -> None:
+        if self._changed is not None:
+            self._changed[topic] = None
+
+    def _put(self, topic: str, remembered: Remembered) -> None:
+        chain = self._known(topic)
         if chain is None:
             chain = self._topics[topic] = []
             self.bytes += _TOPIC_BYTES + len(topic)
@@ -134,18 +203,32 @@ class PreviousPublications:
         else:
             place = self._place_of(chain, position)
             if place < len(chain) and chain[place].position == position:
+                self._add_attributes(topic, chain[place], remembered)
                 return
             chain.insert(place, remembered)
-            origin = self._origin(position.origin)
-            origin.latest = max(origin.latest, position[1:])
-            origin.unconfirmed.append((position.sequence, topic))
+            self._origins.on_published(position, topic)
         self.bytes += _size(remembered)
+        self._note(topic)
 
-    def _place_of(self, chain: list[_Remembered], position: Position) -> int:
+    def _add_attributes(self, topic: str, known: Remembered, again: Remembered) -> None:
+        """Whoever handed it over may have looked at others than are looked at here."""
+        attributes = with_attributes(known.attributes, again.attributes)
+        if attributes != known.attributes:
+            self.bytes += len(attributes) - len(known.attributes)
+            known.attributes = attributes
+            self._note(topic)
+
+    def _forget_what_is_too_much(self) -> None:
+        while len(self._topics) > TOPICS_MAX or self.bytes > BYTES_MAX:
+            topic, chain = self._topics.popitem(last=False)
+            self.bytes -= _size_of(topic, chain)
+            self.forgotten += 1
+            self._note(topic)
+
+    def _place_of(self, chain: Chain, position: Position) -> int:
         """Where it is, or belongs: before everything that its origin published later."""
-        origin = self._origins.get(position.origin)
         place = len(chain)
-        if origin is None or position[1:] > origin.latest:
+        if self._origins.is_new(position):
             return place
         for at in range(len(chain) - 1, -1, -1):
             other = chain[at].position
@@ -158,22 +241,14 @@ class PreviousPublications:
     def _cut(self, topic: str) -> None:
         """Nobody asks what came before a publication that is confirmed; but it may be what came before the next one."""
         chain = self._topics.get(topic, [])
-        while len(chain) > 1 and self._is_confirmed(chain[0].position) and self._is_confirmed(chain[1].position):
+        is_confirmed = self._origins.is_confirmed
+        while len(chain) > 1 and is_confirmed(chain[0].position) and is_confirmed(chain[1].position):
             self.bytes -= _size(chain.pop(0))
 
-    def _is_confirmed(self, position: Position | None) -> bool:
-        origin = None if position is None else self._origins.get(position.origin)
-        return origin is None or position is None or position.sequence <= origin.watermark
 
-    def _origin(self, name: str) -> _Origin:
-        origin = self._origins.get(name)
-        if origin is None:
-            origin = self._origins[name] = _Origin()
-            if len(self._origins) > ORIGINS_MAX:
-                self._origins.popitem(last=False)
-        self._origins.move_to_end(name)
-        return origin
-
-
-def _size(remembered: _Remembered) -> int:
+def _size(remembered: Remembered) -> int:
     return _PUBLICATION_BYTES + len(remembered.attributes)
+
+
+def _size_of(topic: str, chain: Iterable[Remembered]) -> int:
+    return _TOPIC_BYTES + len(topic) + sum(map(_size, chain))

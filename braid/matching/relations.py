@@ -15,9 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from braid.filters import Arithmetic, ComparisonWithPrevious, Expression, Operator, Previous, Value
+from braid.matching.chains import Attributes
 from braid.matching.engine import key_records as keys
 from braid.matching.engine.conditions import WITHIN
-from braid.matching.previous import Attributes
 from braid.matching.row_writing import Hash, Key, Row, RowWriter, one_of
 
 RELATIONS_MAX = 64  # each costs every publication a little that has the attributes; beyond them, filters are evaluated

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from braid.content import DECODE_ERRORS
+from braid.matching.chains import Attributes, Position
 from braid.matching.checking import Checks
 from braid.matching.engine import searching
 from braid.matching.engine.memory import CARRIED, EVENTS, FACTS, INPUT, MATCHED, PENDING, Memory
 from braid.matching.engine.programs import MEMBER_SHIFT
 from braid.matching.engine.reading import EVENT, FACTS_END, MATCHED_END, PENDING_END, STATUS, UNUSUAL, read_batch
 from braid.matching.engine.reporting import PENDING_WORDS
-from braid.matching.previous import Attributes, Position, PreviousPublications, Published, read_published
+from braid.matching.previous import PreviousPublications, Published, read_published
 from braid.matching.publications import ExtraKeys, in_canonical_form
 from braid.matching.relations import Relations
 

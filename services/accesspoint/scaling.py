@@ -40,7 +40,9 @@ from braid.topology import Change, Configuration
 KEPT_BACK_MAX = 200_000  # calls; beyond it they are dropped, and their connection points ask again
 ASKED_AGAIN_S_MAX = 4.0  # connection points ask again each second while somebody waits for the answer
 HELD_S_MAX = 3.0
-HELD_BYTES_MAX = 64 * 1024 * 1024  # beyond it batches are dropped, and their connection points send them again
+# Beyond it batches are dropped, and their connection points send them again. Half of what a link buffers by default:
+# what was held is sent at once, and behind it there must be room for what was kept back and for what comes.
+HELD_BYTES_MAX = 16 * 1024 * 1024
 
 log = structlog.get_logger()
 

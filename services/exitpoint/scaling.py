@@ -5,8 +5,9 @@ States
     changing  a scaling is under way, some cut has not arrived yet
     updated   the cut of every access point came through every old matcher, and was reported
 
-Invariant: a partial of the new epoch comes when updated, and expects as many partials as the cut said. Requests say
-themselves how many partials make the whole, so nothing depends on it; that it holds shows that the cut is one.
+Invariants: every cut tells the number of matchers that the configuration has; a partial of the new epoch comes when
+updated, and expects that number. Requests say themselves how many partials make the whole, so nothing depends on it;
+that both hold shows that the cut is one.
 """
 
 import enum
@@ -23,7 +24,7 @@ from braid.topology import Change, Configuration, Target
 log = structlog.get_logger()
 
 Effects = list[ReportStep]
-Pair = tuple[str, str]  # access point, old matcher
+Cuts = dict[tuple[str, str], int]  # by access point and old matcher: how many matchers there are from then on
 
 
 class State(enum.Enum):
@@ -46,7 +47,7 @@ class ExitPointScaling:
         self._name = name
         self._configuration: Configuration | None = None
         self._matchers: dict[int, tuple[int, bool]] = {}  # by epoch: how many there are, and whether all are asked
-        self._cuts: dict[int, set[Pair]] = {}  # by new epoch
+        self._cuts: dict[int, Cuts] = {}  # by new epoch
         self._complained_of: set[int] = set()
         self._reports = Reports()
 
@@ -100,7 +101,8 @@ class ExitPointScaling:
         return self._update_when_cut()
 
     def on_cut_arrived(self, event: CutArrived) -> Effects:
-        self._cuts.setdefault(event.message.epoch, set()).add((event.message.accesspoint, event.matcher))
+        message = event.message
+        self._cuts.setdefault(message.epoch, {})[message.accesspoint, event.matcher] = message.matchers
         return self._update_when_cut() if self.state is State.CHANGING else []
 
     def on_over(self, event: Flushing | Ending) -> Effects:
@@ -121,13 +123,25 @@ class ExitPointScaling:
         assert configuration is not None
         assert change is not None
         awaited = {(a, m) for a in configuration.union("accesspoint") for m in configuration.matchers}
-        return self._update() if awaited <= self._cuts.get(change.to.epoch, set()) else []
+        return self._update() if awaited <= self._cuts.get(change.to.epoch, {}).keys() else []
 
     def _update(self) -> Effects:
         change = self._change
         assert change is not None
         self.state = State.UPDATED
-        self._matchers[change.to.epoch] = _number(change.to)
+        number, all_asked = _number(change.to)
+        for (accesspoint, matcher), told in self._cuts.get(change.to.epoch, {}).items():
+            if told != number:
+                self.violations += 1
+                log.error(
+                    "a cut tells another number of matchers than the configuration",
+                    accesspoint=accesspoint,
+                    matcher=matcher,
+                    epoch=change.to.epoch,
+                    tells=told,
+                    configured=number,
+                )
+        self._matchers[change.to.epoch] = number, all_asked
         return [*self._reports.once(change, "exit-point-matcher-updated")]
 
 

@@ -7,15 +7,15 @@ subscriptions that count in it (`shares.py`); what the matcher does for the scal
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import nsmallest
 from itertools import groupby
 
 import msgspec
 
 from braid.anchors import text_of
+from braid.matching.chains import Position
 from braid.matching.index import IndexFullError
-from braid.matching.previous import Position
 from braid.messages import (
     AnchorsKnown,
     ChangeMatcherOnExitPoint,
@@ -27,6 +27,7 @@ from braid.messages import (
     Match,
     MatchRequest,
     Partial,
+    PreviousHandedOver,
     PublicationsFound,
     Send,
     Subscribe,
@@ -50,19 +51,23 @@ from services.matcher.effects import (
     Forget,
     Search,
     Store,
+    StorePrevious,
     WhenForgotten,
 )
 from services.matcher.ended import Ended
-from services.matcher.holdings import Hidden, Holdings
+from services.matcher.holdings import Holdings
 from services.matcher.keeping import Keeping
 from services.matcher.past import QUESTIONS_MAX, Past
 from services.matcher.scaling import MatcherScaling
+from services.matcher.shares import Hidden
 from services.matcher.transfer import Pace
 
 _ENDS_AT_ONCE = 200  # subscriptions that end in one tick; the others follow in the next
 _REFUSE_AT_ONCE = 100
+_ANSWERED_AT_ONCE = 50  # requests that had to wait
 REQUESTS_KEPT_MAX = 20_000  # until every access point has passed the cut; what does not fit is sent again
 REQUESTS_KEPT_S_MAX = 3.0  # then they are answered without the access points that have not passed it
+PREVIOUS_AWAITED_S_MAX = 10.0  # instead, where some are compared with what others remember: a matcher may start again
 
 
 class MatcherCore:
@@ -84,6 +89,7 @@ class MatcherCore:
         self._answers: list[Answer] = []  # until every access point has passed the cut
         self._unannounced: dict[str, dict[tuple[str, int], Answer]] = {}  # until access points know the anchor
         self._requests: list[tuple[MatchRequest, int]] = []  # the same
+        self.is_answering = False  # nobody is waited for any longer, and some of them are left
         self.keeps_publications = keeps_publications
         self._keeping = Keeping(name, is_on=keeps_publications)
         self._past = Past()
@@ -91,6 +97,7 @@ class MatcherCore:
         self._late = LateBeginnings()
         self._questions: list[tuple[str, FindPublications]] = []  # until every access point has passed the cut
         self.index = self._holdings.index
+        self.index.previous.watch()
         self.calls = LatestCalls()
         self.scaling = MatcherScaling(name, self._holdings, self, pace or Pace())
         self.stale = 0
@@ -116,10 +123,17 @@ class MatcherCore:
         self.on_recovering(records)
         self._foreign_expected, self._recovered = foreign_expected, True
 
+    def on_previous_recovered(self, chains: Mapping[str, bytes]) -> None:
+        """What the store remembered for `prev`, when all subscriptions are there."""
+        self.index.previous.restore(chains)
+        if not self.index.looks_back:
+            self.index.previous.clear()
+
     def on_continue(self) -> Effects:
         """Goes on with what was put off so that messages had their turn."""
         announcing = self._holdings.announcing
-        effects = self.scaling.on_continue() + self._remove_refuse() + announcing.on_continue()
+        effects = self.answer_requests() if self.is_answering else []
+        effects += self.scaling.on_continue() + self._remove_refuse() + announcing.on_continue()
         if announcing.wants_to_go_on:
             effects.append(Continue())
         return effects
@@ -163,18 +177,32 @@ class MatcherCore:
                 self.stale += len(requests)
                 continue
             for keep in self._keeping.keep(selector, requests):
-                effects += [keep, *self.scaling.on_kept(keep.batches)]
-            if self.scaling.must_wait_for_cut(epoch):
+                effects += [keep, *self.scaling.on_kept(keep.batches, now_s)]
+            if self.is_answering or self.scaling.must_wait_for_cut(epoch) or self.scaling.must_wait_for_previous(epoch):
                 kept = requests[: REQUESTS_KEPT_MAX - len(self._requests)]
                 self._requests += [(request, arrived_ns) for request in kept]
                 self.dropped += len(requests) - len(kept)
             else:
-                effects += self._keeping.behind(self._match(selector, requests, now_s, arrived_ns))
+                sends = self._match(selector, requests, now_s, arrived_ns)
+                effects += [*self._remember(), *self._keeping.behind(sends)]
         return effects
+
+    def _remember(self) -> Effects:
+        """What came before is looked back to also when this process has ended: so it is on disk before its partial
+        leaves.
+        """
+        changes = self.scaling.previous.take_changes()
+        return [] if changes is None else [StorePrevious(self._keeping.ticket(), changes)]
 
     def on_kept(self, ticket: int) -> list[Send]:
         """What `Keep` asked for is on disk, or there is no room for it: then it is at least delivered."""
         return self._keeping.on_kept(ticket)
+
+    def on_previous_stored(self, stored: StorePrevious) -> list[Send]:
+        sends = self._keeping.on_kept(stored.ticket)
+        return sends + [
+            Send(matcher, [PreviousHandedOver(stored.epoch, number)]) for matcher, number in stored.taken.items()
+        ]
 
     def on_change_matcher_on_exit_point(self, accesspoint: str, message: ChangeMatcherOnExitPoint) -> list[Send]:
         return self._keeping.behind(self.scaling.on_change_matcher_on_exit_point(accesspoint, message))
@@ -378,18 +406,19 @@ class MatcherCore:
         return [Send(accesspoint, [answer])]
 
     def on_tick(self, now_s: float) -> Effects:
-        """Nobody waits for ever for an access point that is away."""
+        """Nobody waits for ever for an access point or a matcher that is away."""
         effects = self.scaling.kept.on_tick(now_s)
-        if not self._requests or now_s - self._requests[0][1] / 1e9 < REQUESTS_KEPT_S_MAX:
+        kept_s_max = PREVIOUS_AWAITED_S_MAX if self.scaling.previous.is_awaited else REQUESTS_KEPT_S_MAX
+        if self.is_answering or not self._requests or now_s - self._requests[0][1] / 1e9 < kept_s_max:
             return effects
-        requests, self._requests = self._requests, []
-        return effects + self._answer_kept(requests)
+        effects += self.scaling.previous.give_up_waiting()
+        return effects + self.answer_requests()
 
     def on_second(self, now_s: float) -> Effects:
         """Subscriptions whose window has passed are forgotten."""
         self.calls.on_second(now_s)
         self.ended.on_second(now_s)
-        effects: Effects = [*self.scaling.kept.on_second()]
+        effects: Effects = [*self.scaling.kept.on_second(), *self.scaling.previous.begin_pass(), *self._remember()]
         accesspoint, epoch = self.scaling.any_accesspoint()
         if not accesspoint:
             return effects
@@ -413,23 +442,29 @@ class MatcherCore:
         answers: list[Answer] = []
         if all_passed:
             answers, self._answers = self._answers, []
-        requests, self._requests = self._requests, []
         questions, self._questions = self._questions, []
         effects: Effects = [send for answer in answers for send in self._answer(answer)]
-        effects += self._answer_kept(requests)
+        if not self.scaling.previous.is_awaited:
+            effects += self.answer_requests()
         for accesspoint, question in questions:
             effects += self.on_find_publications(accesspoint, question)
         return effects
 
-    def _answer_kept(self, requests: list[tuple[MatchRequest, int]]) -> Effects:
-        """They have waited for seconds, so windows count as they are now."""
+    def answer_requests(self) -> Effects:
+        """Some of those that were kept; the others follow, and whatever comes meanwhile waits behind them.
+
+        They have waited for seconds, so windows count as they are now.
+        """
+        some, self._requests = self._requests[:_ANSWERED_AT_ONCE], self._requests[_ANSWERED_AT_ONCE:]
+        self.is_answering = bool(self._requests)
         now_s = self._clock_ns() / 1e9
-        effects: Effects = []
-        for request, arrived_ns in requests:
-            selector = self.scaling.selector_of(request.epoch)
+        sends: list[Send] = []
+        for (epoch, arrived_ns), group in groupby(some, lambda kept: (kept[0].epoch, kept[1])):
+            selector = self.scaling.selector_of(epoch)
             if selector is not None:
-                effects += self._match(selector, [request], now_s, arrived_ns)
-        return list(self._keeping.behind(effects))
+                sends += self._match(selector, [request for request, _ in group], now_s, arrived_ns)
+        effects = [*self._remember(), *self._keeping.behind(sends)]
+        return [*effects, Continue()] if self.is_answering else effects
 
     def on_settled(self, selector: Selector) -> Effects:
         """One epoch is left. The first time after a start, the store may hold what a scaling before it moved away."""

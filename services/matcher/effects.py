@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from braid.matching.previous import ChainChanges
 from braid.messages import FindPublications, KeptBatch, Send, SubscriptionRemoved, SubscriptionStored, UnderWay
 from braid.scaling import ReportStep
 from braid.subscription import SubscriptionRecord
@@ -59,6 +60,18 @@ class Keep(msgspec.Struct, frozen=True):
 
     ticket: int
     batches: list[KeptBatch]
+
+
+class StorePrevious(msgspec.Struct, frozen=True):
+    """What is remembered for `prev` has changed. `MatcherCore.on_previous_stored` is called when it is written.
+
+    Ordering duty: tickets come back together with those of `Keep`, in the order in which both were given out.
+    """
+
+    ticket: int  # 0: nothing waits for it
+    changes: ChainChanges
+    taken: dict[str, int] = {}  # by matcher, the number of the last part that it handed over
+    epoch: int = 0  # of these
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -117,6 +130,7 @@ Effect = (
     | Forget
     | StoreState
     | Keep
+    | StorePrevious
     | KeepForeign
     | ReadKept
     | RemoveKept

@@ -107,7 +107,7 @@ class HandingOver:
     # What arrives
 
     def on_add_matcher_state(self, matcher: str, message: AddMatcherState) -> Effects | None:
-        """None when there is no room for it. It is never acknowledged then, and the scaling is given up in the end."""
+        """None when there is no room for it. It is never acknowledged then, and the scaling is given up."""
         if message.chunk <= self._taken.get(matcher, 0):
             return self._acknowledge_again(matcher, message)
         if not self._is_next(matcher, message):

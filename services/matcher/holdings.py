@@ -1,6 +1,6 @@
 """The subscriptions of a matcher: the index, when they end, and which of them count in which epoch."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from sortedcontainers import SortedList
@@ -11,12 +11,10 @@ from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
 from services.matcher.announcing import Announcing
 from services.matcher.endings import Endings
-from services.matcher.shares import Shares
+from services.matcher.shares import Hidden, Shares
 
 _PAGE_BYTES_MAX = 1024 * 1024
 _PAGE_LOOKS_MAX = 5_000  # a page must not hold up matching
-
-Hidden = list[Collection[str]]
 
 
 class Holdings:
@@ -112,11 +110,12 @@ class Holdings:
 
     def throw_out_foreign(self, name: str, selector: Selector) -> None:
         """What the selector gives to others does not count any more."""
-        self.shares.throw_away([id for id in self.index.ids() if selector.matcher_of(id) != name])
+        if len(self.index):
+            self.shares.sweep(self.index.walk_ids(), lambda id: selector.matcher_of(id) != name)
 
     def throw_out_all(self) -> None:
         if len(self.index):
-            self.shares.throw_away_all(self.index.walk_ids())
+            self.shares.sweep(self.index.walk_ids(), lambda _id: True)
 
     def own_ids(self) -> Iterator[str]:
         """What counts in the old epoch. There may be very many, so they are looked at when the next ones are taken.

@@ -41,11 +41,15 @@ class Keeping:
             if batch is not None:
                 batches.append(batch)
                 origin.previous[request.sequence] = request.previous
-        if not batches:
-            return []
+        return [Keep(self.ticket(), batches)] if batches else []
+
+    def ticket(self) -> int:
+        """For what must be on disk before anything is sent that follows; 0 where nothing waits for the disk."""
+        if not self._is_on:
+            return 0
         self._tickets += 1
         self._waiting.append(_Waiting(self._tickets, []))
-        return [Keep(self._tickets, batches)]
+        return self._tickets
 
     def _batch(self, selector: Selector, request: MatchRequest) -> KeptBatch | None:
         own = keepers_of(selector, request.origin, request.sequence, request.contents).get(self._name)

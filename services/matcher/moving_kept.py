@@ -90,8 +90,8 @@ class MovingKept:
 
     # What comes
 
-    def on_kept(self, batches: Iterable[KeptBatch]) -> list[Send]:
-        return [] if self._departure is None else self._departure.add(batches)
+    def on_kept(self, batches: Iterable[KeptBatch], now_s: float) -> list[Send]:
+        return [] if self._departure is None else self._departure.add(batches, now_s)
 
     def on_ended(self, records: Iterable[SubscriptionRecord]) -> list[Send]:
         return [] if self._departure is None else self._departure.add_ended(records)

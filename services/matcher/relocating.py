@@ -8,7 +8,7 @@ No scaling waits for it. It may be begun anew at any time, from the start, and i
 it or when the configuration changes: a publication that is kept twice counts once. Invariant: nothing is removed here
 that is not known to be on the disk of its keeper, and has been there for longer than a question lasts.
 
-Paced: one piece is read in each tick, so that whoever publishes and asks meanwhile need not wait.
+Paced: a few pieces are read in each tick, so that whoever publishes and asks meanwhile need not wait.
 """
 
 import enum
@@ -23,6 +23,7 @@ from services.matcher.effects import Continue, Effects, ReadKept, RemoveKept
 from services.matcher.storage.records import Cursor
 
 REMOVE_AFTER_S = 60.0  # longer than anybody waits for the answer to one question
+READS_PER_TICK = 5  # more than come meanwhile, or there would be no end: records are read in the order they expire
 
 
 class State(enum.Enum):
@@ -38,7 +39,8 @@ class Relocation:
         self._name = name
         self._selector = selector
         self._departure = Departure(selector, [], staying=name, reader=reader, parts=parts)
-        self._next: ReadKept | None = None  # with the next tick
+        self._next: ReadKept | None = None  # with the next tick, or at once
+        self._reads = 0  # that may still be made before the next tick
         self._remove_at_s = math.inf
         self.reader = reader
         self.epoch = selector.epoch
@@ -72,8 +74,8 @@ class Relocation:
             if now_s >= self._remove_at_s:
                 self.state = State.REMOVING
                 self._next = ReadKept(None, self.reader)
-        following, self._next = self._next, None
-        return [] if following is None else [following]
+        self._reads = READS_PER_TICK
+        return self._read_when_due()
 
     def on_second(self) -> list[Send]:
         return self._departure.on_second()
@@ -86,7 +88,7 @@ class Relocation:
         effects: Effects = [RemoveKept(foreign)] if foreign else []
         if after is not None:
             self._next = ReadKept(after, self.reader)
-            return effects
+            return [*effects, *self._read_when_due()]
         self.state = State.DONE
         return [*effects, Continue()]
 
@@ -101,7 +103,14 @@ class Relocation:
         self._next = readings[0] if readings else self._next
         if self.state is State.COPYING and self._departure.is_done:
             self.state = State.WAITING
-        return [effect for effect in effects if not isinstance(effect, ReadKept)]
+        return [*(effect for effect in effects if not isinstance(effect, ReadKept)), *self._read_when_due()]
+
+    def _read_when_due(self) -> Effects:
+        if self._next is None or not self._reads:
+            return []
+        following, self._next = self._next, None
+        self._reads -= 1
+        return [following]
 
 
 def is_kept_by(selector: Selector, name: str, batch: KeptBatch) -> bool:

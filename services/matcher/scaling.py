@@ -5,7 +5,7 @@ States and what leads from one to the next are in `scaling_states.py`.
 Invariants: whatever changes while the copy is made is sent behind it; the last chunk is closed when every old access
 point has said `StartScale`; `change-ready` is reported when every chunk sent is stored and the last chunk of every
 other old matcher is stored here; `ChangeMatcherOnExitPoint` of an access point is forwarded before its `ChangeMatcher`
-comes.
+comes; requests of the new epoch are answered when what every other old matcher remembers for `prev` is there.
 """
 
 from typing import Any, Protocol
@@ -16,9 +16,11 @@ from braid.machine import Machine, Transition, in_each
 from braid.messages import (
     AddMatcherState,
     ChangeMatcherOnExitPoint,
+    HandOverPrevious,
     HandOverPublications,
     KeptBatch,
     MatcherStateStored,
+    PreviousHandedOver,
     PublicationsHandedOver,
     Send,
 )
@@ -32,6 +34,7 @@ from services.matcher.ended import Ended
 from services.matcher.handing_over import HandingOver
 from services.matcher.holdings import Holdings
 from services.matcher.moving_kept import MovingKept
+from services.matcher.moving_previous import MovingPrevious
 from services.matcher.relocating import is_kept_by
 from services.matcher.scaling_states import AllCopied, AllCut, AllEnded, AllStarted, AllStateThere, Heard, State
 from services.matcher.storage.records import Cursor
@@ -61,6 +64,9 @@ class Core(Protocol):
     def on_cut(self, *, all_passed: bool) -> Effects:
         """Every access point has passed the cut, or nobody waits for the others any longer."""
 
+    def answer_requests(self) -> Effects:
+        """Those of the new epoch that waited."""
+
     def on_settled(self, selector: Selector) -> Effects:
         """One epoch is left."""
 
@@ -83,6 +89,7 @@ class MatcherScaling:
         self._heard: dict[int, Heard] = {}
         self._handing_over: HandingOver | None = None  # unless this process began behind the point of no return
         self.kept = MovingKept(name)
+        self.previous = MovingPrevious(name, holdings.index)
         self._reports = Reports()
 
     # What others ask
@@ -116,6 +123,10 @@ class MatcherScaling:
         """Whether requests of this epoch are kept until every access point has passed the cut."""
         return self.state is State.READY and self.is_new(epoch)
 
+    def must_wait_for_previous(self, epoch: int) -> bool:
+        """Whether they are kept until everything is here that they are compared with."""
+        return self.previous.is_awaited and self.is_new(epoch)
+
     def must_hold_answer(self, epoch: int) -> bool:
         """Whether a subscription of this epoch is not acknowledged yet: some access point may not know the epoch."""
         change = self._change
@@ -136,8 +147,8 @@ class MatcherScaling:
 
     @property
     def is_in_a_hurry(self) -> bool:
-        """New subscriptions are kept back until the last changes have arrived."""
-        return self.state in (State.STARTING, State.SENDING)
+        """New subscriptions are kept back until the last changes have arrived, or publications are."""
+        return self.state in (State.STARTING, State.SENDING) or self.previous.is_in_a_hurry
 
     # What comes
 
@@ -186,7 +197,7 @@ class MatcherScaling:
         effects = self._handing_over.on_add_matcher_state(matcher, message)
         if effects is None:
             self._core.on_refused(len(message.records))
-            return []
+            return self._report("refused")
         return effects
 
     def on_state_stored(self, stored: StoreState) -> Effects:
@@ -197,6 +208,10 @@ class MatcherScaling:
             self._handing_over.on_state_stored(stored)
         return [Send(stored.matcher, [MatcherStateStored(stored.epoch, stored.chunk)]), *self._advance()]
 
+    def on_state_not_stored(self, stored: StoreState) -> Effects:
+        """There is no room for it, or the disk fails. Nobody would send it again, so the scaling is given up."""
+        return self._report("refused") if self.is_new(stored.epoch) and self.state in _GETTING_STATE else []
+
     def on_matcher_state_stored(self, matcher: str, message: MatcherStateStored) -> Effects:
         if self._handing_over is None or not self.is_new(message.epoch):
             return []
@@ -204,13 +219,14 @@ class MatcherScaling:
 
     def on_continue(self) -> Effects:
         """Goes on with what was left for later."""
-        return [] if self._handing_over is None else self._handing_over.go_on() + self._advance()
+        effects = [] if self._handing_over is None else self._handing_over.go_on()
+        return effects + self.previous.go_on() + self._advance()
 
     # Kept publications
 
-    def on_kept(self, batches: list[KeptBatch]) -> list[Send]:
+    def on_kept(self, batches: list[KeptBatch], now_s: float) -> list[Send]:
         """This matcher is about to keep these."""
-        return self.kept.on_kept(batches)
+        return self.kept.on_kept(batches, now_s)
 
     def on_kept_read(self, batches: list[KeptBatch], after: Cursor | None, reader: int = 0) -> Effects:
         return self.kept.on_read(batches, after, reader) + self._advance()
@@ -234,6 +250,24 @@ class MatcherScaling:
     def on_publications_handed_over(self, matcher: str, message: PublicationsHandedOver) -> Effects:
         return self.kept.on_handed_over(matcher, message) + self._advance()
 
+    # What is remembered for `prev`
+
+    def on_hand_over_previous(self, matcher: str, message: HandOverPrevious) -> Effects:
+        if not self.is_new(message.epoch) or self.state is State.SERVING:
+            if self._change is None or message.epoch > self._change.to.epoch:
+                self._of(message.epoch).previous.append(
+                    (matcher, message)
+                )  # bounded by what a sender has under way on one link
+            return []
+        was_awaited = self.previous.is_awaited
+        effects = self.previous.on_hand_over(matcher, message)
+        if was_awaited and not self.previous.is_awaited and self.state is not State.READY:
+            effects += self._core.answer_requests()
+        return effects
+
+    def on_previous_handed_over(self, matcher: str, message: PreviousHandedOver) -> Effects:
+        return self.previous.on_handed_over(matcher, message) + self._advance()
+
     # Changes
 
     def on_changed(self, id: str) -> Effects:
@@ -248,13 +282,16 @@ class MatcherScaling:
         """Access points know more anchors."""
         return self._advance()
 
-    def on_peer_up(self, peer: str) -> list[Send]:
+    def on_peer_up(self, peer: str) -> Effects:
         """A link is there, perhaps again: what may have been lost with the last one is sent once more."""
-        sends = self.kept.on_receiver_up(peer)
+        for heard in self._heard.values():
+            heard.previous = [(matcher, message) for matcher, message in heard.previous if matcher != peer]
+        sends: Effects = [*self.kept.on_receiver_up(peer)]
         change = self._change
         if change is None:
             return sends
         sends += [] if self._handing_over is None else self._handing_over.on_receiver_up(peer)
+        sends += self.previous.on_receiver_up(peer)
         configuration = self._configuration
         assert configuration is not None
         if peer in configuration.union("exitpoint"):
@@ -266,10 +303,12 @@ class MatcherScaling:
 
     def on_settled(self, event: Settled) -> Effects:
         configuration, change = event.configuration, self._change
-        if change is not None and configuration.epoch == change.to.epoch:
+        is_over = change is not None and configuration.epoch == change.to.epoch
+        if is_over:
             self._holdings.shares.go_forward()
         else:
             self._holdings.shares.go_back()
+        effects = self.previous.stop(is_over=is_over)
         self._configuration = configuration
         self._old, self._new = selector_of(configuration), None
         self._handing_over, self._took_over = None, False
@@ -279,7 +318,8 @@ class MatcherScaling:
         self._heard = {epoch: heard for epoch, heard in self._heard.items() if epoch > used}
         if self._name not in configuration.matchers:
             self._holdings.throw_out_all()  # whatever was missed, an idle matcher keeps nothing
-        return self._core.on_cut(all_passed=True) + self._core.on_settled(self._old) + self._relocate(self._old)
+        effects += self._core.on_cut(all_passed=True) + self._core.on_settled(self._old)
+        return effects + self._relocate(self._old)
 
     def on_copying(self, event: Copying) -> Effects:
         change = self._know(event)
@@ -290,12 +330,14 @@ class MatcherScaling:
         self._handing_over = HandingOver(
             self._name, self._old, self._new, holdings=self._holdings, calls=self._core.calls, pace=self._pace
         )
-        effects = self._core.on_begun() + self._handing_over.begin() + self._depart()
+        # Where nothing moves, nothing foreign comes, and nothing of our own becomes another's.
+        begun = [] if self._new.places_like(self._old) else self._core.on_begun()
+        effects = begun + self._handing_over.begin() + self._depart()
         heard = self._of(change.to.epoch)
         chunks, heard.chunks = heard.chunks, []
         for matcher, chunk in chunks:
             effects += self.on_add_matcher_state(matcher, chunk)
-        return effects
+        return effects + self._begin_previous()
 
     def on_all_copied(self, _event: AllCopied) -> Effects:
         self.state = State.COPIED
@@ -307,7 +349,7 @@ class MatcherScaling:
             effects += self.on_copying(Copying(event.configuration))
         self._know(event)
         self.state = State.STARTING
-        return effects
+        return effects + self.previous.begin_pass()
 
     def on_all_started(self, _event: AllStarted) -> Effects:
         self.state = State.SENDING
@@ -315,11 +357,12 @@ class MatcherScaling:
 
     def on_all_state_there(self, _event: AllStateThere) -> Effects:
         self.state = State.READY
-        return self._report("change-ready", self.progress())
+        return [*self._report("change-ready", self.progress()), *self.previous.begin_pass()]
 
     def on_all_cut(self, _event: AllCut) -> Effects:
         self.state = State.CHANGED
-        return [*self._core.on_cut(all_passed=True), *self._report("done")]
+        effects = self.previous.finish() + self.previous.on_cut()
+        return [*effects, *self._core.on_cut(all_passed=True), *self._report("done")]
 
     def on_all_ended(self, _event: AllEnded) -> Effects:
         self.state = State.ENDED
@@ -342,6 +385,7 @@ class MatcherScaling:
         # Somebody may still speak of the old epoch: it gets no answer, and what it sent comes again in the new one.
         self._took_over = True
         self.state = State.CHANGED
+        effects += self.previous.finish() + self.previous.on_cut()
         return [*effects, *self._core.on_cut(all_passed=isinstance(event, Ending)), *self._report("done")]
 
     def on_ending(self, event: Ending) -> Effects:
@@ -370,8 +414,22 @@ class MatcherScaling:
         """What is on disk and belongs to us in the new epoch is all that counts."""
         assert self._new is not None
         self._took_over = True
+        # What subscriptions look back to that are another's by now goes to that one, and is forgotten with them.
+        effects = self._begin_previous() + self.previous.finish()
         self._holdings.throw_out_foreign(self._name, self._new)
-        return [Continue()]
+        return [*effects, Continue()]
+
+    def _begin_previous(self) -> Effects:
+        """With what came before this matcher knew of the scaling."""
+        assert self._old is not None
+        assert self._new is not None
+        effects: Effects = []
+        self.previous.begin(self._old, self._new)
+        heard = self._of(self._new.epoch)
+        early, heard.previous = heard.previous, []
+        for matcher, message in early:
+            effects += self.previous.on_hand_over(matcher, message)
+        return effects
 
     def _depart(self) -> Effects:
         """One that is no matcher behind the change has nobody to keep publications for."""
@@ -420,7 +478,7 @@ class MatcherScaling:
             case State.READY:
                 event, is_due = AllCut(), heard.cut >= accesspoints and heard.exit_cut >= accesspoints
             case State.CHANGED:
-                event, is_due = AllEnded(), heard.ended >= accesspoints and self.kept.is_gone
+                event, is_due = AllEnded(), heard.ended >= accesspoints and self.kept.is_gone and self.previous.is_gone
         return event if is_due else None
 
     def _announce(self, configuration: Configuration) -> Effects:
@@ -436,6 +494,7 @@ class MatcherScaling:
             self._handing_over is not None
             and self._handing_over.is_copied
             and self.kept.is_copied
+            and self.previous.is_copied
             and self._core.is_clean
             and self._holdings.announcing.is_nearly_told
         )

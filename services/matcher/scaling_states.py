@@ -8,14 +8,14 @@ States
     sending   none comes any more: the last changes are on their way, here and there
     ready     all of it is there and on disk, here and where it was sent; both epochs can be answered
     changed   every access point has passed the cut
-    ended     nobody speaks of the old epoch any more
+    ended     nobody speaks of the old epoch any more, and what others look back to is theirs
 """
 
 import enum
 
 import msgspec
 
-from braid.messages import AddMatcherState, ChangeMatcherOnExitPoint
+from braid.messages import AddMatcherState, ChangeMatcherOnExitPoint, HandOverPrevious
 
 
 class State(enum.Enum):
@@ -58,3 +58,4 @@ class Heard(msgspec.Struct):
     ended: set[str] = msgspec.field(default_factory=set)
     cuts_for_exit_points: dict[str, ChangeMatcherOnExitPoint] = msgspec.field(default_factory=dict)
     chunks: list[tuple[str, AddMatcherState]] = msgspec.field(default_factory=list)  # until we know what they are
+    previous: list[tuple[str, HandOverPrevious]] = msgspec.field(default_factory=list)  # the same

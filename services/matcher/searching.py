@@ -9,9 +9,10 @@ import math
 
 import msgspec
 
+from braid.matching.chains import Attributes
 from braid.matching.checking import CheckedSubscription, Seen
 from braid.matching.meaning import Publication, read_publication
-from braid.matching.previous import Attributes, read_published
+from braid.matching.previous import read_published
 from braid.messages import FindPublications, Kept
 from braid.subscription import SubscriptionRecord
 from braid.words import stems_of, stems_of_words

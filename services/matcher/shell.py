@@ -33,6 +33,7 @@ from services.matcher.effects import (
     RemoveKept,
     Search,
     Store,
+    StorePrevious,
     StoreState,
     WhenForgotten,
 )
@@ -90,6 +91,7 @@ class Matcher(ProbedSlice):
             gc.enable()
         self._core.on_recovered([], foreign_expected)
         self._core.ended.add(await self._store.read_ended())
+        self._core.on_previous_recovered(await self._store.read_previous())
         seconds = time.perf_counter() - started
         log.info("recovered", subscriptions=len(self._core.index), seconds=round(seconds, 3))
         metrics.RECOVERY_SECONDS.set(seconds)
@@ -167,6 +169,10 @@ class Matcher(ProbedSlice):
                 self._perform_all(scaling.on_hand_over_publications(sender, message))
             case messages.PublicationsHandedOver():
                 self._perform_all(scaling.on_publications_handed_over(sender, message))
+            case messages.HandOverPrevious():
+                self._perform_all(scaling.on_hand_over_previous(sender, message))
+            case messages.PreviousHandedOver():
+                self._perform_all(scaling.on_previous_handed_over(sender, message))
             case messages.ChangeMatcherOnExitPoint():
                 self._perform_all(self._core.on_change_matcher_on_exit_point(sender, message))
             case messages.ExitPointScaling(epoch):
@@ -200,8 +206,12 @@ class Matcher(ProbedSlice):
                 case _:
                     self._perform_for_publications(effect)
 
-    def _perform_for_publications(self, effect: Keep | KeepForeign | ReadKept | RemoveKept | Search) -> None:
+    def _perform_for_publications(
+        self, effect: Keep | StorePrevious | KeepForeign | ReadKept | RemoveKept | Search
+    ) -> None:
         match effect:
+            case StorePrevious():
+                self._store.keep_previous(effect.changes, partial(self._on_previous_stored, effect))
             case Keep(ticket, batches):
                 self._store.keep(batches, partial(self._on_kept, ticket))
             case KeepForeign(_, _, _, batches, ended):
@@ -219,6 +229,13 @@ class Matcher(ProbedSlice):
     def _on_kept(self, ticket: int, _failure: Exception | None) -> None:
         """A failure was logged already; what cannot be kept is at least delivered."""
         self.perform(self._core.on_kept(ticket))
+
+    def _on_previous_stored(self, effect: StorePrevious, failure: Exception | None) -> None:
+        """As above; but another matcher is told only of what is on disk."""
+        if failure is None:
+            self.perform(self._core.on_previous_stored(effect))
+        elif effect.ticket:
+            self.perform(self._core.on_kept(effect.ticket))
 
     def _on_foreign_kept(self, effect: KeepForeign, failure: Exception | None) -> None:
         """What cannot be kept is not acknowledged, and is sent again; one that leaves goes without it in the end."""
@@ -240,10 +257,12 @@ class Matcher(ProbedSlice):
             self.perform(self._core.on_written(answer))
 
     def _on_state_stored(self, stored: StoreState, failure: Exception | None) -> None:
-        """A chunk that cannot be written is never acknowledged, and the scaling is given up in the end."""
-        if failure is None:
-            with self.longest_steps.noting("state stored"):
-                self._perform_all(self._core.scaling.on_state_stored(stored))
+        """A chunk that cannot be written is never acknowledged, and the scaling is given up."""
+        if failure is not None:
+            self._perform_all(self._core.scaling.on_state_not_stored(stored))
+            return
+        with self.longest_steps.noting("state stored"):
+            self._perform_all(self._core.scaling.on_state_stored(stored))
 
     def _on_all_forgotten(self, _failure: Exception | None) -> None:
         """Nothing was written for it that could have failed."""
@@ -253,13 +272,14 @@ class Matcher(ProbedSlice):
         """Behind whatever has arrived meanwhile."""
         if self._continue_at_s is None:
             loop = asyncio.get_running_loop()
-            self._continue_at_s = loop.time() + self._pacing.rest_s(in_a_hurry=self._core.scaling.is_in_a_hurry)
+            in_a_hurry = self._core.is_answering or self._core.scaling.is_in_a_hurry
+            self._continue_at_s = loop.time() + self._pacing.rest_s(in_a_hurry=in_a_hurry)
             loop.call_at(self._continue_at_s, self._continue, self._continue_at_s)
 
     def _continue(self, due_s: float) -> None:
         self._continue_at_s = None
         self._pacing.on_turn(asyncio.get_running_loop().time() - due_s)
-        if self._store.in_bulk > _IN_BULK_MAX:
+        if self._store.in_bulk > _IN_BULK_MAX and not self._core.is_answering:
             self._continue_soon()
             return
         with self.longest_steps.noting("continuing"):
@@ -306,4 +326,4 @@ class Matcher(ProbedSlice):
         metrics.INDEX_CANDIDATES.set(statistics["candidates"])
         metrics.TOPICS_REMEMBERED.set(statistics["topics_remembered"])
         metrics.PREVIOUS_BYTES.set(statistics["previous_bytes"])
-        metrics.TOPICS_FORGOTTEN.set(statistics["topics_forgotten"])
+        metrics.TOPICS_FORGOTTEN.set(statistics["topics_forgotten"] + self._core.scaling.previous.forgotten)

@@ -1,4 +1,5 @@
-"""What one matcher keeps on disk: its subscriptions, and the publications it keeps until they expire (`storage/`).
+"""What one matcher keeps on disk: its subscriptions, and the publications it keeps until they expire (`storage/`); and
+what it remembers of publications for `prev` (`previous_database.py`).
 
 One thread does everything. Writes that somebody waits for go first: between two of them comes a slice of what is
 written in bulk (`bulk.py`), of a search, of a reading, or of the upkeep. The file `foreign` stands there while
@@ -19,10 +20,24 @@ from msgspec.structs import replace
 
 from braid.config import Settings
 from braid.group_writer import Done, GroupWriter
+from braid.matching.previous import ChainChanges
 from braid.messages import FindPublications, KeptBatch
 from braid.subscription import SubscriptionRecord
 from services.matcher.bulk import Bulk, Load
 from services.matcher.filing import filed_publications, filed_subscription, kept_batch, record_of, records_of
+from services.matcher.operations import (
+    Forget,
+    Keep,
+    KeepForeign,
+    KeepPrevious,
+    Mark,
+    Operation,
+    Put,
+    Remember,
+    Remove,
+    RemoveKept,
+)
+from services.matcher.previous_database import PreviousDatabase
 from services.matcher.searching import Search
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.interface import Storage
@@ -42,7 +57,10 @@ log = structlog.get_logger()
 
 SEARCHES_MAX = 1_000  # at a time; who asked for one more asks again
 _RECOVERED_AT_ONCE = 5_000
-_READ_AT_ONCE = 200
+_READ_AT_ONCE = 200  # records of kept publications, or fewer where they are large:
+_READ_PUBLICATIONS = 1_000  # so many come at once, by what came the last time
+_READ_BYTES = 1024 * 1024
+_READ_FIRST = 5  # records, before anything is known
 _BULK_AT_ONCE = 100  # records: one or two milliseconds
 _UPKEEP_S = 0.1  # between two slices of the upkeep
 _UPKEEP_PAUSE_S = 0.01  # while there is more to do
@@ -51,50 +69,6 @@ _AGAIN_S = 0.5
 OnSearched = Callable[[Search | None], None]
 OnKeptRead = Callable[[list[KeptBatch], Cursor | None], None]  # some, and where to go on
 OnRecovered = Callable[[list[SubscriptionRecord], int], None]  # some records, and how many there are by estimate
-
-
-class Put(msgspec.Struct, frozen=True):
-    record: SubscriptionRecord
-    is_new: bool  # else one of the same id may be there
-
-
-class Remove(msgspec.Struct, frozen=True):
-    """They have ended."""
-
-    ids: list[str]
-
-
-class Forget(msgspec.Struct, frozen=True):
-    """They are another matcher's: nothing of them stays."""
-
-    ids: list[str]
-
-
-class Keep(msgspec.Struct, frozen=True):
-    batches: list[KeptBatch]
-
-
-class KeepForeign(msgspec.Struct, frozen=True):
-    """Another matcher still has them, and has them until they are stored here."""
-
-    batches: list[KeptBatch]
-
-
-class RemoveKept(msgspec.Struct, frozen=True):
-    batches: list[KeptBatch]
-
-
-class Remember(msgspec.Struct, frozen=True):
-    """Distinct ones that have ended."""
-
-    records: list[SubscriptionRecord]
-
-
-class Mark(msgspec.Struct, frozen=True):
-    foreign: bool
-
-
-Operation = Put | Remove | Forget | Keep | KeepForeign | RemoveKept | Remember | Mark
 
 
 class MatcherStore(GroupWriter[Operation]):
@@ -111,12 +85,14 @@ class MatcherStore(GroupWriter[Operation]):
             disk_bytes_max=storage.disk_bytes_max,
         )
         self._mark_path = path / "foreign"
+        self._previous = PreviousDatabase(path)
         self._storage: Storage
         self._is_open = False
         self._searches: deque[tuple[Search, OnSearched]] = deque()
         self._searches_queued = 0
         self._readings: deque[tuple[Cursor | None, OnKeptRead]] = deque()
         self._readings_at_s = 0.0
+        self._read_at_once = min(_READ_FIRST, _READ_AT_ONCE)
         self._upkeep_at_s = 0.0
         self._damages_told = 0
         self.not_kept = 0  # records of publications that found no room
@@ -150,6 +126,13 @@ class MatcherStore(GroupWriter[Operation]):
         ended.sort(key=lambda stored: stored.until_s)
         return [replace(record_of(stored), until_s=stored.until_s) for stored in ended]
 
+    async def read_previous(self) -> dict[str, bytes]:
+        """What was remembered for `prev`, by topic."""
+        chains: dict[str, bytes] = await self.run(self._previous.open)
+        for damage in self._previous.damages:
+            log.error("what was remembered for prev is damaged, and begins anew", **msgspec.structs.asdict(damage))
+        return chains
+
     def _open(self) -> Storage:
         self._path.mkdir(parents=True, exist_ok=True)
         storage = DualDB(self._path, self._settings, self._clock())
@@ -162,7 +145,7 @@ class MatcherStore(GroupWriter[Operation]):
 
     @property
     def damages(self) -> list[Damage]:
-        return self._storage.damages
+        return [*self._storage.damages, *self._previous.damages]
 
     @property
     def usage(self) -> Usage:
@@ -184,6 +167,9 @@ class MatcherStore(GroupWriter[Operation]):
 
     def keep(self, batches: list[KeptBatch], done: Done) -> None:
         self.queue([Keep(batches)], done)
+
+    def keep_previous(self, changes: ChainChanges, done: Done) -> None:
+        self.queue([KeepPrevious(changes)], done)
 
     def keep_foreign(self, batches: list[KeptBatch], ended: list[SubscriptionRecord], done: Done) -> None:
         """All of it, or `done` is told why not: nothing is given up here that is still somewhere else."""
@@ -244,8 +230,11 @@ class MatcherStore(GroupWriter[Operation]):
     def _write(self, operations: list[Operation], sync: bool) -> None:
         now_s = self._clock()
         filed: list[Filed] = []
+        previous: list[ChainChanges] = []
         for operation in operations:
             match operation:
+                case KeepPrevious(changes):
+                    previous.append(changes)
                 case Keep(batches):
                     filed += (one for batch in batches for one in filed_publications(batch, now_s))
                 case Put(record, True):
@@ -255,6 +244,8 @@ class MatcherStore(GroupWriter[Operation]):
                     filed = []
                     self._write_other(operation, now_s)
         self._put(filed, now_s)
+        if previous or sync:
+            self._previous.write(previous, sync=sync)
         if sync:
             self._storage.sync()
 
@@ -396,9 +387,14 @@ class MatcherStore(GroupWriter[Operation]):
             self._searches.append((search, done))  # the others have their turn
 
     def _read_kept(self, after: Cursor | None) -> tuple[list[KeptBatch], Cursor | None]:
-        piece = self._storage.read_piece(Kind.PUBLICATION, self._clock(), after, _READ_AT_ONCE)
-        kept = [one.record for one in piece.filed]
-        return [kept_batch(record) for record in kept if isinstance(record, StoredPublication)], piece.next
+        """A record is up to a whole batch, and whoever gets them looks at every publication on the event loop."""
+        piece = self._storage.read_piece(Kind.PUBLICATION, self._clock(), after, self._read_at_once)
+        batches = [kept_batch(one.record) for one in piece.filed if isinstance(one.record, StoredPublication)]
+        publications = sum(len(batch.contents) for batch in batches)
+        size = sum(len(content) for batch in batches for content in batch.contents)
+        room = min(_READ_PUBLICATIONS / max(1, publications), _READ_BYTES / max(1, size), 2.0)
+        self._read_at_once = min(_READ_AT_ONCE, max(1, int(self._read_at_once * room)))
+        return batches, piece.next
 
     def _tell_damages(self) -> None:
         for damage in self._storage.damages[self._damages_told :]:
@@ -413,6 +409,7 @@ class MatcherStore(GroupWriter[Operation]):
             self._is_open = False  # no more upkeep
             await self.finish()
             await self.run(self._storage.close)
+            await self.run(self._previous.close)
         self.shutdown()
 
 

@@ -21,7 +21,8 @@ from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
 from services.matcher.id_set import IdSet
 
-CHUNK_BYTES_MAX = 256 * 1024  # by estimate
+CHUNK_BYTES_MAX = 32 * 1024  # by estimate; large zones cost a receiver milliseconds each
+_RECORD_BYTES, _NUMBER_BYTES = 200, 10
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -67,7 +68,7 @@ class Outgoing:
         self._entries[id] = record
         if calls is not None:
             self._calls[id] = calls
-        self._bytes += 200 + (0 if record is None else len(record.filter))
+        self._bytes += _RECORD_BYTES if record is None else _size(record)
         if len(self._entries) >= self._pace.chunk_records_max or self._bytes >= CHUNK_BYTES_MAX:
             self.close_chunk()
 
@@ -217,3 +218,12 @@ class Transfer:
     def _close(self, ends: Literal["copy", "state"]) -> None:
         for outgoing in self._receivers.values():
             outgoing.close_chunk(ends)
+
+
+def _size(record: SubscriptionRecord) -> int:
+    """By estimate."""
+    size = _RECORD_BYTES + len(record.filter) + len(record.topic) + sum(map(len, record.words))
+    if record.zone is not None:
+        for ring in record.zone.get("coordinates", ()):
+            size += 2 * _NUMBER_BYTES * (len(ring) if isinstance(ring, list | tuple) else 1)
+    return size

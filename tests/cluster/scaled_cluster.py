@@ -103,7 +103,7 @@ class ScaledCluster:
 
     async def ready(self) -> None:
         """Every slice of the configuration and every connection point is registered and says that it is ready."""
-        await until(self._is_ready)
+        await until(self._is_ready, pause_s=0.1)  # asking everybody costs more than all else that is waited for
 
     def _is_ready(self) -> bool:
         configuration, there = self.configuration(), self.registrations()
@@ -154,11 +154,11 @@ def scaled(local: LocalCluster) -> Iterator[ScaledCluster]:
         client.close()
 
 
-async def until(condition: Callable[[], object], timeout_s: float = ENDS_S) -> None:
+async def until(condition: Callable[[], object], timeout_s: float = ENDS_S, pause_s: float = 0.02) -> None:
     """The condition asks ZooKeeper or files, so it is tried on a thread while traffic flows."""
     async with asyncio.timeout(timeout_s):
         while not await asyncio.to_thread(condition):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause_s)
 
 
 def _answers_ready(address: str) -> bool:

@@ -1,14 +1,19 @@
 """Real processes while the cluster is scaled under traffic: nothing is lost, nothing comes twice or out of order."""
 
+import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.asyncio.client import ClientConnection
 
 from benchmarks.local_cluster import LocalCluster, local_cluster
-from tests.cluster.scaled_cluster import ScaledCluster, scaled, until
+from braid.selector import selector_of
+from tests.cluster.clients import socket
+from tests.cluster.scaled_cluster import ENDS_S, ScaledCluster, scaled, until
 from tests.cluster.traffic import Traffic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -31,7 +36,7 @@ def cluster(local: LocalCluster) -> Iterator[ScaledCluster]:
 @pytest.fixture
 async def traffic(cluster: ScaledCluster) -> AsyncIterator[Traffic]:
     """Flows during the whole test, and for a moment afterwards; then everything sent is looked for."""
-    traffic = Traffic(publishers=4, subscribers=8, newcomers=2, name=uuid.uuid4().hex[:4])
+    traffic = Traffic(publishers=4, subscribers=8, newcomers=2, name=uuid.uuid4().hex)
     api = cluster.local.api
     async with traffic.flowing(api, api, PAUSE_S):
         await _some_more(traffic)
@@ -99,6 +104,40 @@ async def test_a_matcher_is_replaced(cluster: ScaledCluster, traffic: Traffic) -
     after = cluster.configuration().matchers
     assert len(after) == len(before)
     assert not set(before) & set(after)
+
+
+async def test_what_was_published_before_a_scaling_or_a_crash_is_looked_back_to(cluster: ScaledCluster) -> None:
+    """What `prev` needs moves to another matcher, survives that one, and moves back."""
+    api, topic = cluster.local.api[0], f"stocks/{uuid.uuid4().hex[:8]}"
+    fallen = {"filter": "price < prev(price) * 0.9", "topic": topic}
+
+    async def publish(price: int) -> None:
+        published = {"topic": topic, "attributes": {"price": price}}
+        assert len((await cluster.call("/v1/publications", published))["ids"]) == 1
+
+    async def next_price(connection: ClientConnection) -> int:
+        async with asyncio.timeout(ENDS_S):
+            frame = json.loads(await connection.recv())
+        (notification,) = frame["notifications"]
+        price: int = notification["publication"]["attributes"]["price"]
+        return price
+
+    async with socket(api, subscriber=uuid.uuid4().hex, temporary="true") as connection:
+        await connection.send(json.dumps({"op": "subscribe", "ref": 1, "subscription": fallen}))
+        id = json.loads(await connection.recv())["id"]
+        await publish(1000)
+        (only,) = cluster.configuration().matchers
+        ended = await cluster.scale(layers={"matcher": 2}, replace=[only])
+        assert ended["state"] == "done"
+        await publish(800)
+        assert await next_price(connection) == 800
+        cluster.kill(selector_of(cluster.configuration()).matcher_of(id))
+        await publish(600)
+        assert await next_price(connection) == 600
+        await cluster.ready()
+        await cluster.scale(layer="matcher", to=1)
+        await publish(400)
+        assert await next_price(connection) == 400
 
 
 async def test_a_start_after_a_scaling_finds_all_subscriptions(tmp_path: Path) -> None:

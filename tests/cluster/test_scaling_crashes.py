@@ -35,7 +35,7 @@ def cluster(local: LocalCluster) -> Iterator[ScaledCluster]:
 @pytest.mark.parametrize("victim", VICTIMS)
 @pytest.mark.parametrize("phase", PHASES)
 async def test_a_process_is_killed(cluster: ScaledCluster, phase: Phase, victim: str) -> None:
-    traffic = Traffic(publishers=4, subscribers=8, newcomers=1, name=uuid.uuid4().hex[:4])
+    traffic = Traffic(publishers=4, subscribers=8, newcomers=1, name=uuid.uuid4().hex)
     for subscriber in traffic.subscribers[1::2]:
         subscriber.may_break = victim == "connpoint-2"
     await _route(cluster, "anchored" if phase in ("copying", "changing", "ending") else "broadcast")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from braid.content import Content, encode_content
-from braid.messages import MatchRequest, Subscribe
+from braid.messages import MatchRequest, Send, Subscribe
 from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration
 from services.matcher.core import MatcherCore
@@ -39,8 +39,12 @@ def match(core: MatcherCore, *requests: MatchRequest) -> Effects:
 
 
 def matched(core: MatcherCore, *contents: bytes) -> dict[str, list[Any]]:
-    ((message,),) = [send.messages for send in match(core, request(1, *contents))]
+    ((message,),) = [send.messages for send in sent(match(core, request(1, *contents)))]
     return dict(message.matched)
+
+
+def sent(effects: Effects) -> list[Send]:
+    return [effect for effect in effects if isinstance(effect, Send)]
 
 
 def subscribe(core: MatcherCore, given: SubscriptionRecord, epoch: int = 1, ref: int = 3) -> list[Any]:

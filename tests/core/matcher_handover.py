@@ -15,7 +15,9 @@ from braid.messages import (
     ChangeMatcher,
     ChangeMatcherOnExitPoint,
     ExitPointScaling,
+    HandOverPrevious,
     MatcherStateStored,
+    PreviousHandedOver,
     ScaleEnd,
     Send,
     StartScale,
@@ -27,7 +29,7 @@ from braid.selector import BroadcastSelector
 from braid.subscription import SubscriptionRecord
 from braid.topology import PHASES, REVERSIBLE, Change, Configuration, Phase, Target
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Continue, Erase, ExpectForeign, Forget, Store, StoreState
+from services.matcher.effects import Continue, Erase, ExpectForeign, Forget, Store, StorePrevious, StoreState
 from services.matcher.transfer import Pace
 from tests.core.scaling_cases import record
 
@@ -208,6 +210,10 @@ class Handover:
                 effects = scaling.on_add_matcher_state(sender, message)
             case MatcherStateStored():
                 effects = scaling.on_matcher_state_stored(sender, message)
+            case HandOverPrevious():
+                effects = scaling.on_hand_over_previous(sender, message)
+            case PreviousHandedOver():
+                effects = scaling.on_previous_handed_over(sender, message)
             case ChangeMatcherOnExitPoint():
                 effects = scaling.on_change_matcher_on_exit_point(sender, message)
             case ExitPointScaling(epoch):
@@ -223,7 +229,7 @@ class Handover:
             match effect:
                 case Send(receiver, messages) if receiver in NAMES:
                     self.send(name, receiver, messages)
-                case Store() | StoreState() | Erase() | Forget() | ExpectForeign():
+                case Store() | StoreState() | StorePrevious() | Erase() | Forget() | ExpectForeign():
                     queue = self.queues.setdefault(f"disk of {name}", deque())
                     queue.append(lambda effect=effect: self.written(name, effect))  # type: ignore[misc]  # bound now
                 case Continue():
@@ -233,7 +239,7 @@ class Handover:
                 case ReportStep(_, step):
                     self.reports.add((name, step))
 
-    def written(self, name: str, effect: Store | StoreState | Erase | Forget | ExpectForeign) -> None:
+    def written(self, name: str, effect: Store | StoreState | StorePrevious | Erase | Forget | ExpectForeign) -> None:
         disk = self.disks[name]
         match effect:
             case Store(stored):
@@ -243,6 +249,8 @@ class Handover:
                 for id in removed:
                     disk.pop(id, None)
                 self.perform(name, self.cores[name].scaling.on_state_stored(effect))
+            case StorePrevious():
+                self.perform(name, self.cores[name].on_previous_stored(effect))
             case Erase(ids) | Forget(ids):
                 for id in ids:
                     disk.pop(id, None)

@@ -7,7 +7,9 @@ from braid.messages import (
     AddMatcherState,
     Calls,
     ChangeMatcherOnExitPoint,
+    HandOverPrevious,
     MatcherStateStored,
+    PreviousHandedOver,
     Send,
     Subscribe,
     Unsubscribe,
@@ -24,6 +26,7 @@ COMING, COMING_HERE = (
     next(id for id in (f"new-{number}" for number in range(99)) if NEW.matcher_of(id) == name)
     for name in ("matcher-2", "matcher-1")
 )  # subscriptions that come meanwhile
+NOTHING_REMEMBERED = Send("matcher-2", [HandOverPrevious(NEW_EPOCH, 1, 1, {}, True)])
 
 
 def matcher(
@@ -54,6 +57,11 @@ def cut(core: MatcherCore, *accesspoints: str, old: bool = True) -> Effects:
         effects += core.scaling.on_exit_point_scaling(name, NEW_EPOCH)
         effects += core.scaling.on_change_matcher(name, NEW_EPOCH)
     return effects
+
+
+def take_previous(core: MatcherCore, number: int = 1) -> Effects:
+    """matcher-2 has what matcher-1 remembers."""
+    return core.scaling.on_previous_handed_over("matcher-2", PreviousHandedOver(NEW_EPOCH, number))
 
 
 def at_cut(accesspoint: str) -> ChangeMatcherOnExitPoint:
@@ -153,6 +161,10 @@ def sender(state: State = State.SERVING, *, keeps: bool = False) -> MatcherCore:
         acknowledge(core, sent)
         core.on_configuration(during("changing"))
 
+    def change(core: MatcherCore) -> None:
+        cut(core)
+        take_previous(core)
+
     def finish(core: MatcherCore) -> None:
         core.on_configuration(during("ending"))
         end(core)
@@ -163,7 +175,7 @@ def sender(state: State = State.SERVING, *, keeps: bool = False) -> MatcherCore:
         State.STARTING: lambda core: core.on_configuration(during("moving")),
         State.SENDING: send_last,
         State.READY: ready,
-        State.CHANGED: cut,
+        State.CHANGED: change,
         State.ENDED: finish,
     }
     return _lead(matcher("matcher-1", IDS, keeps=keeps), ways, state)

@@ -62,6 +62,23 @@ def test_a_new_leader_waits_where_the_change_stands_and_goes_on(phase: Phase) ->
     assert stage.tell(*AGAIN[phase]) == [WriteConfiguration(2, under_way(NEXT[phase]), 10, record)]
 
 
+@pytest.mark.parametrize("phase", STEP)
+def test_a_matcher_that_cannot_store_its_share_ends_it_at_once(phase: Phase) -> None:
+    stage = in_phase(phase)
+    configuration, record = given_up("no room, or a failing disk, for what is moved to matcher-3; its log says which")
+    assert stage.tell(report("refused", "matcher-3")) == [WriteConfiguration(2, configuration, 10, record)]
+
+
+def test_what_is_given_up_tells_how_long_subscriptions_were_kept_back() -> None:
+    began = replace(asked(), phase="moving", epoch=7, began_s={"moving": CLOCK_S - 4})
+    stage = CoordinatorStage(under_way("moving"), began)
+    stage.elect(registered(*NEW))
+    (write,) = stage.tell(report("refused", "matcher-3"))
+    assert isinstance(write, WriteConfiguration)
+    assert write.record is not None
+    assert write.record.longest_wait_s == 4
+
+
 @pytest.mark.parametrize("phase", NEXT)
 def test_a_new_leader_reads_the_reports_that_came_before_it(phase: Phase) -> None:
     stage = CoordinatorStage(under_way(phase), replace(asked(), phase=phase, epoch=7))

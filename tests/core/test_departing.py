@@ -2,6 +2,7 @@
 
 from itertools import count
 
+import msgspec
 import pytest
 
 from braid.messages import HandOverPublications, KeptBatch, Send
@@ -14,7 +15,7 @@ from services.matcher.storage.records import Cursor
 from tests.core.kept_cases import batch, on_topic, topics_kept_by
 from tests.core.scaling_cases import record
 
-EPOCH = 6
+EPOCH, NOW = 6, 1000.0
 TWO = BroadcastSelector(Configuration(EPOCH, ("accesspoint-1",), ("matcher-2", "matcher-3"), ("exitpoint-1",)))
 ONE = BroadcastSelector(Configuration(EPOCH, ("accesspoint-1",), ("matcher-2",), ("exitpoint-1",)))
 FOR_2, FOR_3 = (on_topic(topics_kept_by(TWO, name, 1)[0]) for name in ("matcher-2", "matcher-3"))
@@ -136,14 +137,14 @@ def test_more_is_read_when_little_waits() -> None:
 
 def test_what_is_kept_meanwhile_goes_behind_what_was_read() -> None:
     one = departure()
-    assert parts(one.add(batches(1))) == [("matcher-2", 1, 1)]
+    assert parts(one.add(batches(1), NOW)) == [("matcher-2", 1, 1)]
     assert parts(one.on_read(batches(1), None)) == [("matcher-2", 2, 1)]
-    assert one.add(batches(1)) == []
+    assert one.add(batches(1), NOW) == []
     assert parts(one.on_handed_over("matcher-2", 1)) == [("matcher-2", 3, 1)]
     one.on_handed_over("matcher-2", 2)
     one.on_handed_over("matcher-2", 3)
     assert one.is_done
-    assert parts(one.add(batches(1))) == [("matcher-2", 4, 1)]
+    assert parts(one.add(batches(1), NOW)) == [("matcher-2", 4, 1)]
     assert not one.is_done
 
 
@@ -195,7 +196,7 @@ def test_it_is_copied_when_all_is_read_and_little_waits() -> None:
     one = departure()
     one.on_read(batches(2 * 3 + 4), None)
     assert one.is_copied
-    one.add(batches(1))
+    one.add(batches(1), NOW)
     assert not one.is_copied
     one.on_handed_over("matcher-2", 1)
     assert one.is_copied
@@ -209,3 +210,43 @@ def test_however_little_waits_it_is_not_copied_before_all_is_read() -> None:
     one.on_handed_over("matcher-2", 1)
     assert not one.is_copied
     assert not one.is_done
+
+
+def test_what_comes_while_nobody_stores_it_is_read_from_disk_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded: beyond a number of batches they are only on disk."""
+    monkeypatch.setattr(departing, "WAITING_MOST", 4)
+    one = departure()
+    assert one.on_read([], None) == []
+    came = [msgspec.structs.replace(each, published_s=NOW + place) for place, each in enumerate(batches(40))]
+    for each in came:
+        one.add([each], NOW + 100)
+    assert one.left < 12
+    assert not one.is_copied
+    given, read = [], False
+    effects: Effects = one.on_receiver_up("matcher-2")
+    while not one.is_done:
+        following: Effects = []
+        for effect in effects:
+            if isinstance(effect, ReadKept):
+                assert effect == ReadKept(None)
+                read = True
+                following += one.on_read(came, None)
+            else:
+                for part in effect.messages:
+                    given += part.batches
+                    following += one.on_handed_over("matcher-2", part.number)
+        effects = following
+    assert read
+    assert {each.sequence for each in given} == {each.sequence for each in came}
+    assert len(given) < 2 * len(came)  # those that had room are not handed over again
+
+
+def test_a_clock_that_is_ahead_does_not_hide_what_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(departing, "WAITING_MOST", 0)
+    one = departure()
+    one.on_read([], None)
+    (late,) = batches(1)
+    assert one.add([msgspec.structs.replace(late, published_s=NOW + 5000)], NOW) == []
+    assert one.on_handed_over("matcher-2", 99) == [ReadKept(None)]
+    stored = msgspec.structs.replace(late, published_s=NOW + 60)
+    assert parts(one.on_read([stored], None)) == [("matcher-2", 1, 1)]

@@ -105,6 +105,17 @@ def test_after_the_end_the_next_scaling_is_another_one() -> None:
     assert made.violations == 0
 
 
+def test_a_cut_that_tells_another_number_is_a_violation() -> None:
+    made = scaling("changing")
+    told = [
+        ChangeMatcherOnExitPoint(NEW_EPOCH, name, 7 if name == "accesspoint-2" else 2) for name in TARGET.accesspoints
+    ]
+    assert [made.on_change_matcher_on_exit_point("matcher-1", each) for each in told] == [[], [UPDATED]]
+    assert made.violations == 1
+    made.check(partial(1, epoch=NEW_EPOCH, of=2))
+    assert made.violations == 1
+
+
 # Leaving
 
 

@@ -17,6 +17,7 @@ from braid.messages import (
 )
 from braid.scaling import ReportStep
 from braid.topology import Configuration
+from services.matcher import announcing
 from services.matcher.announcing import PART_MAX
 from services.matcher.core import MatcherCore
 from services.matcher.effects import Answer, Continue, Effects, Store
@@ -32,6 +33,7 @@ from tests.core.matcher_scaling_cases import (
     receive,
     settle,
     start,
+    take_previous,
 )
 from tests.core.matcher_scaling_cases import matcher as matcher_in_scaling
 from tests.core.matching_cases import record
@@ -209,6 +211,7 @@ def test_anchors_of_what_moved_away_are_taken_off_the_list_at_last() -> None:
     acknowledge(core, settle(core, start(core)))
     core.on_configuration(during("changing", target))
     cut(core)
+    take_previous(core)
     assert core.index.get(IDS[0]) is not None
     effects = settle(core, [*core.on_configuration(during("ending", target)), *end(core)])
     assert [effect for effect in effects if isinstance(effect, Send)] == [
@@ -220,7 +223,8 @@ def test_anchors_of_what_moved_away_are_taken_off_the_list_at_last() -> None:
 # What was there before
 
 
-def test_what_was_recovered_is_counted_bit_by_bit_and_told() -> None:
+def test_what_was_recovered_is_counted_bit_by_bit_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcing, "PART_MAX", 500)
     core = MatcherCore("matcher-1", lambda: 999)
     core.on_recovered([record(f"s-{number}", f"n = {number}") for number in range(700)])
     for name in (FIRST, SECOND):
@@ -297,8 +301,9 @@ def test_change_ready_is_reported_when_everybody_knows_all_anchors(known_before_
         assert know(core, SECOND, 1) == [ready]
 
 
-def test_many_anchors_that_nobody_was_told_of_hold_the_copy_up() -> None:
+def test_many_anchors_that_nobody_was_told_of_hold_the_copy_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would be told while new subscriptions wait."""
+    monkeypatch.setattr(announcing, "NEARLY_TOLD", PART_MAX)
     core = matcher_in_scaling("matcher-2")
     for name in (FIRST, SECOND):
         core.on_accesspoint_up(name)

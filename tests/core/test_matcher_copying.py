@@ -11,7 +11,7 @@ from braid.messages import (
     SubscriptionStored,
 )
 from braid.scaling import ReportStep
-from services.matcher.effects import Answer, Continue, Effects, Erase, Store
+from services.matcher.effects import Answer, Continue, Effects, Erase, Store, StoreState
 from services.matcher.scaling_states import State
 from tests.core.matcher_scaling_cases import (
     ACCESSPOINTS,
@@ -254,3 +254,21 @@ def test_calls_about_what_ended_before_the_scaling_are_handed_over() -> None:
     (copy,) = chunks_of(settle(core, [Continue()]))
     assert copy.removed == [COMING]
     assert copy.calls == {COMING: Calls("connpoint-1", {"connpoint-1": 6})}
+
+
+# What cannot be kept
+
+
+@pytest.mark.parametrize("state", [State.COPYING, State.COPIED, State.STARTING, State.SENDING])
+def test_a_chunk_that_cannot_be_written_is_reported_once(state: State) -> None:
+    """Nobody would send it again, so the scaling must not wait for it."""
+    core = receiver(state)
+    stored = StoreState([], set(), [], "matcher-1", NEW_EPOCH, 7, "")
+    assert core.scaling.on_state_not_stored(stored) == [ReportStep(CHANGE, "refused")]
+    assert core.scaling.on_state_not_stored(stored) == []
+
+
+def test_a_write_that_fails_behind_the_scaling_concerns_nobody() -> None:
+    stored = StoreState([], set(), [], "matcher-1", NEW_EPOCH, 7, "")
+    assert receiver(State.CHANGED).scaling.on_state_not_stored(stored) == []
+    assert receiver().scaling.on_state_not_stored(stored) == []

@@ -18,6 +18,7 @@ from braid.messages import (
     SubscriptionStored,
     Unsubscribe,
 )
+from braid.scaling import ReportStep
 from services.matcher import core as core_module
 from services.matcher.core import MatcherCore
 from services.matcher.effects import Answer, Continue, Erase, ExpectForeign, Store, WhenForgotten
@@ -37,6 +38,7 @@ from tests.core.matcher_scaling_cases import (
     store_all,
 )
 from tests.core.scaling_cases import (
+    CHANGE,
     ENDED,
     GIVEN_UP,
     IDS,
@@ -209,8 +211,8 @@ def test_a_chunk_that_does_not_fit_is_never_acknowledged_and_the_matcher_goes_on
     early.scaling.on_add_matcher_state("matcher-1", chunk(1, *MOVING))
     with monkeypatch.context() as patch:
         patch.setattr(MatchIndex, "add_many", is_full)
-        assert early.on_configuration(during("copying")) == [ExpectForeign(True)]
-        assert late.scaling.on_add_matcher_state("matcher-1", chunk(2, *MOVING)) == []
+        assert early.on_configuration(during("copying")) == [ExpectForeign(True), ReportStep(CHANGE, "refused")]
+        assert late.scaling.on_add_matcher_state("matcher-1", chunk(2, *MOVING)) == [ReportStep(CHANGE, "refused")]
     assert (early.refused, late.refused) == (len(MOVING), len(MOVING))
     for core in (early, late):
         settle(core, core.on_configuration(GIVEN_UP))

@@ -1,8 +1,9 @@
 """The matcher's part when it leaves: neither copied nor drained before others have what it kept."""
 
 import pytest
+from msgspec.structs import replace
 
-from braid.messages import HandOverPublications, PublicationsHandedOver, Send
+from braid.messages import HandOverPrevious, HandOverPublications, PublicationsHandedOver, Send
 from braid.scaling import ReportStep
 from braid.topology import Configuration, Phase
 from services.matcher.core import MatcherCore
@@ -12,7 +13,17 @@ from services.matcher.scaling_states import State
 from services.matcher.storage.records import Cursor
 from tests.core.kept_cases import batch, request
 from tests.core.matcher_cases import match
-from tests.core.matcher_scaling_cases import acknowledge, cut, end, matcher, settle, start, unsubscribe
+from tests.core.matcher_scaling_cases import (
+    NOTHING_REMEMBERED,
+    acknowledge,
+    cut,
+    end,
+    matcher,
+    settle,
+    start,
+    take_previous,
+    unsubscribe,
+)
 from tests.core.scaling_cases import CHANGE, ENDED, GIVEN_UP, IDS, NEW_EPOCH, OLD_EPOCH, SETTLED, during, record, to
 
 LEAVING = to(matchers=("matcher-2",))
@@ -41,13 +52,14 @@ def leaving(*, keeps: bool = True) -> tuple[MatcherCore, Effects]:
 
 
 def changed() -> MatcherCore:
-    """It has read everything, one part is under way, and everybody has passed the cut."""
+    """It has read everything, one part is under way, everybody has passed the cut, and it remembers nothing."""
     core, _ = leaving()
     core.scaling.on_kept_read(STORED, None)
     core.on_configuration(during("moving", LEAVING))
     acknowledge(core, settle(core, start(core)))
     core.on_configuration(during("changing", LEAVING))
     assert steps(cut(core)) == ["done"]
+    assert take_previous(core) == []
     return core
 
 
@@ -110,9 +122,10 @@ def test_what_another_scaling_handed_over_is_not_what_this_one_waits_for() -> No
 
 def test_a_link_that_broke_gets_again_what_is_under_way() -> None:
     core = changed()
-    assert core.scaling.on_peer_up("matcher-2") == [Send("matcher-2", [part(1, *STORED)])]
+    last = HandOverPrevious(NEW_EPOCH, 2, 2, {}, True)  # it may have been started again, and wait for it
+    assert core.scaling.on_peer_up("matcher-2") == [Send("matcher-2", [part(1, *STORED)]), Send("matcher-2", [last])]
     hand_over(core, 1)
-    assert core.scaling.on_peer_up("matcher-2") == []
+    assert core.scaling.on_peer_up("matcher-2") == [Send("matcher-2", [replace(last, number=3, first=3)])]
 
 
 @pytest.mark.parametrize("configuration", [GIVEN_UP, ENDED], ids=["given up", "ended"])
@@ -156,9 +169,10 @@ def restarted(phase: Phase, name: str = "matcher-1") -> tuple[MatcherCore, Effec
 
 def test_started_again_in_changing_it_departs_from_its_disk() -> None:
     core, effects = restarted("changing")
-    assert effects == [Continue(), ReadKept(None)]
+    assert effects == [NOTHING_REMEMBERED, Continue(), ReadKept(None)]
     settle(core, effects)
     assert cut(core)[-1] == DONE
+    take_previous(core)
     assert steps(end(core)) == []
     assert core.scaling.on_kept_read(STORED, None) == [Send("matcher-2", [part(1, *STORED)])]
     assert hand_over(core, 1) == [Continue(), DRAINED]
@@ -167,7 +181,8 @@ def test_started_again_in_changing_it_departs_from_its_disk() -> None:
 @pytest.mark.parametrize("phase", ["flushing", "ending"])
 def test_started_again_later_it_departs_from_its_disk_too(phase: Phase) -> None:
     core, effects = restarted(phase)
-    assert effects == [Continue(), ReadKept(None), DONE]
+    assert effects == [NOTHING_REMEMBERED, Continue(), ReadKept(None), DONE]
+    take_previous(core)
     assert steps(end(core)) == []
     assert core.scaling.on_kept_read([], None) == [Continue(), DRAINED]
 

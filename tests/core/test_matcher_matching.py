@@ -13,7 +13,7 @@ from braid.messages import (
     Unsubscribe,
 )
 from services.matcher.core import MatcherCore
-from tests.core.matcher_cases import NOW, content, match, matched, matcher, record, request
+from tests.core.matcher_cases import NOW, content, match, matched, matcher, record, request, sent
 
 
 def test_a_request_is_answered_also_when_nothing_matches() -> None:
@@ -92,7 +92,7 @@ def test_places_are_counted_from_the_beginning_of_a_request_also_with_one_home()
 def test_what_came_before_on_a_topic_may_have_come_in_an_earlier_request() -> None:
     core = matcher(record("s-1", "n > prev(n)"))
     rising = [encode_content(Content(topic="a", attributes={"n": n})) for n in (1, 2)]
-    sends = match(core, request(1, rising[0]), request(2, rising[1]))
+    sends = sent(match(core, request(1, rising[0]), request(2, rising[1])))
     assert [m.matched for m in sends[0].messages] == [[], [("connpoint-1", [(0, ["s-1"], rising[1])])]]
     assert matched(core, rising[1]) == {}
 
@@ -161,8 +161,8 @@ def test_a_batch_that_is_sent_again_is_compared_with_what_came_before_it_the_fir
     expected = [[], [("connpoint-1", [(0, ["s-1"], batches[1])])], []]
     for attempt in range(2):
         requests = [replace(request(n, each), attempt=attempt) for n, each in enumerate(batches, start=1)]
-        ((partials,),) = [[send.messages for send in match(core, *requests)]]
+        ((partials,),) = [[send.messages for send in sent(match(core, *requests))]]
         assert [partial.matched for partial in partials] == expected
     last = replace(request(4, batches[1]), watermark=3)
-    ((partials,),) = [[send.messages for send in match(core, last)]]
+    ((partials,),) = [[send.messages for send in sent(match(core, last))]]
     assert [partial.matched for partial in partials] == [expected[1]]

@@ -17,7 +17,7 @@ from braid.messages import (
 )
 from services.matcher import holdings as holdings_module
 from services.matcher.core import MatcherCore
-from tests.core.matcher_cases import NOW, content, match, matched, matcher, record, request, subscribe
+from tests.core.matcher_cases import NOW, content, match, matched, matcher, record, request, sent, subscribe
 
 
 def explain(core: MatcherCore, given: bytes, id: str = "", limit: int = 1000) -> Explained:
@@ -79,7 +79,7 @@ def test_what_is_explained_was_never_published() -> None:
     answer = explain(core, high, "s-1")
     assert answer.ids == ["s-1"]
     assert msgspec.json.decode(answer.explanation, type=Explanation).matches
-    ((send,),) = [match(core, request(2, high))]
+    ((send,),) = [sent(match(core, request(2, high)))]
     assert [partial.matched for partial in send.messages] == [[("connpoint-1", [(0, ["s-1"], high)])]]
     assert explain(core, high, "s-1").ids == []
 

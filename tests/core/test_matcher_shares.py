@@ -68,7 +68,8 @@ def test_refuse_is_removed_bit_by_bit() -> None:
     removed = []
     while made.shares.has_refuse:
         part = made.remove_refuse(3)
-        assert 0 < len(part) <= 3
+        assert len(part) <= 12  # four looks for each
+        assert counting(made, new_epoch=True) == sorted(STAYING)
         removed += part
     assert sorted(removed) == sorted(MOVING)
     assert sorted(made.index.ids()) == sorted(STAYING)
@@ -206,15 +207,15 @@ def test_its_own_ids_are_looked_at_when_they_are_taken() -> None:
 
 
 def test_everything_is_thrown_out_bit_by_bit_but_not_what_arrives_meanwhile() -> None:
-    made = holdings("a", "b", "c", "d", "e")
+    made = holdings(*"abcdefgh")
     made.throw_out_all()
-    assert sorted(made.remove_refuse(2)) != []
-    made.put_arrived([record("f"), record("e")])
-    removed = []
+    removed = made.remove_refuse(1)
+    assert removed == ["a", "b", "c", "d"]
+    made.put_arrived([record("h"), record("i")])
     while made.shares.has_refuse:
-        removed += made.remove_refuse(2)
-    assert sorted(made.index.ids()) == ["e", "f"]
-    assert len(removed) == len(set(removed)) == 2
+        removed += made.remove_refuse(1)
+    assert sorted(made.index.ids()) == ["h", "i"]
+    assert sorted(removed) == list("abcdefg")
 
 
 def test_nothing_is_thrown_out_where_nothing_is() -> None:

@@ -84,7 +84,7 @@ def test_ranges_over_any_of_many_attributes(attributes: int, before: str) -> Non
     assert candidates_of(index, published) < 40 * attributes
 
 
-@pytest.mark.parametrize("share", [1.0, 0.45, 0.02])
+@pytest.mark.parametrize("share", [pytest.param(1.0, marks=pytest.mark.slow), 0.45, 0.02])
 def test_ranges_over_any_of_many_attributes_find_what_they_mean(share: float) -> None:
     chance = random.Random(3)
     known = ranges_over(chance, 12, 3_000, width=0.4)
@@ -211,7 +211,7 @@ def test_long_texts_that_begin_or_end_alike(operator: str, evaluated: list[str])
 # Lists of values
 
 
-@pytest.mark.parametrize("count", [64, 65, 200, 1_024])
+@pytest.mark.parametrize("count", [64, 65, 200, pytest.param(1_024, marks=pytest.mark.slow)])
 def test_long_lists_of_values_are_found_by_their_values(count: int) -> None:
     chance = random.Random(count)
     lists = [sorted({word(chance, 5) for _ in range(count)}) for _ in range(300)]
@@ -239,6 +239,7 @@ def test_lists_too_long_for_that_are_found_by_their_attribute() -> None:
 # Filters with more conditions than are kept
 
 
+@pytest.mark.slow
 def test_too_many_conditions_are_found_by_what_they_have_in_common(evaluated: list[str]) -> None:
     either = " and ".join(f"(a{number} = 1 or b{number} = 1)" for number in range(10))
     known = [

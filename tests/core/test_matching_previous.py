@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from braid.matching import origins
 from braid.matching import previous as module
+from braid.matching.chains import Attributes, Position
 from braid.matching.index import MatchIndex
-from braid.matching.previous import Attributes, Position, PreviousPublications, Published
+from braid.matching.previous import PreviousPublications, Published
 from tests.core.matching_cases import content, record
 
 LOOKED_AT = {"n"}
@@ -66,7 +68,7 @@ def test_what_is_confirmed_is_kept_only_as_the_one_before() -> None:
 
 
 def test_topics_origins_and_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ORIGINS_MAX", 3)
+    monkeypatch.setattr(origins, "ORIGINS_MAX", 3)
     monkeypatch.setattr(module, "BYTES_MAX", 5_000)
     memory = PreviousPublications()
     for n in range(1, 100):

@@ -7,7 +7,7 @@ import pytest
 
 from braid.filters import Filter, Value, evaluate, parse
 from braid.matching import checking, relations
-from braid.matching.previous import Attributes
+from braid.matching.chains import Attributes
 from tests.core.matching_cases import NOW_S, content, index_of, matched, record, remove_everything
 from tests.core.matching_populations import NUMBERS, literal
 
@@ -38,6 +38,7 @@ def test_what_is_found_is_what_is_meant(operator: str) -> None:
     remove_everything(index)
 
 
+@pytest.mark.slow
 def test_numbers_close_to_the_bound() -> None:
     """Where rounding decides, the language does, not the quotient."""
     chance = random.Random(1)

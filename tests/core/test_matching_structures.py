@@ -49,7 +49,7 @@ def wanted_of(known: dict[str, Range]) -> Callable[[Value], set[str]]:
     return wanted
 
 
-@pytest.mark.parametrize("count", [70, 257, 1_025, 4_097, 17_000])
+@pytest.mark.parametrize("count", [70, 257, 1_025, 4_097, pytest.param(17_000, marks=pytest.mark.slow)])
 def test_blocks_of_ranges_grow_and_shrink(count: int) -> None:
     """Many of a signature go into a block, which grows at 256, 1,024 and 4,096; beyond 16,384 there are several."""
     known = ranges(1, count)

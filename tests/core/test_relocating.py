@@ -7,7 +7,7 @@ import pytest
 from braid.messages import HandOverPublications, KeptBatch, Send
 from braid.selector import BroadcastSelector
 from braid.topology import Configuration
-from services.matcher import departing
+from services.matcher import departing, relocating
 from services.matcher.effects import Continue, ReadKept, RemoveKept
 from services.matcher.relocating import REMOVE_AFTER_S, Relocation, State
 from services.matcher.storage.records import Cursor
@@ -20,6 +20,11 @@ OWN, FOR_2, FOR_3 = (on_topic(topics_kept_by(SELECTOR, name, 1)[0]) for name in 
 SOMEWHERE = Cursor("dual/10-5", b"key")
 
 sequences = count(1)
+
+
+@pytest.fixture(autouse=True)
+def one_read_per_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relocating, "READS_PER_TICK", 1)
 
 
 def relocation(*, parts: int = 0) -> Relocation:
@@ -53,9 +58,20 @@ def test_what_others_keep_is_handed_over_and_the_rest_stays() -> None:
 
 def test_one_piece_is_read_in_each_tick() -> None:
     one = relocation()
+    reading = [ReadKept(SOMEWHERE, READER)]
+    assert one.on_read(some(OWN), SOMEWHERE) == reading  # of the last tick
     assert one.on_read(some(OWN), SOMEWHERE) == []
-    assert one.on_tick(2.0) == [ReadKept(SOMEWHERE, READER)]
+    assert one.on_tick(2.0) == reading
     assert one.on_tick(2.1) == []
+
+
+def test_a_few_pieces_are_read_in_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relocating, "READS_PER_TICK", 3)
+    one = relocation()
+    one.on_tick(2.0)
+    reading = [ReadKept(SOMEWHERE, READER)]
+    assert [one.on_read(some(OWN), SOMEWHERE) for _ in range(4)] == [reading, reading, reading, []]
+    assert one.on_tick(3.0) == reading
 
 
 def test_no_more_is_read_while_enough_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,8 +81,8 @@ def test_no_more_is_read_while_enough_waits(monkeypatch: pytest.MonkeyPatch) -> 
     one.on_read(some(*[FOR_2] * 4), SOMEWHERE)
     assert one.on_tick(2.0) == []
     one.on_handed_over("matcher-2", 1)
-    one.on_handed_over("matcher-2", 2)
-    assert one.on_tick(2.1) == [ReadKept(SOMEWHERE, READER)]
+    assert ReadKept(SOMEWHERE, READER) in one.on_handed_over("matcher-2", 2)
+    assert one.on_tick(2.1) == []
 
 
 def waiting() -> Relocation:

@@ -1,6 +1,7 @@
 """A matcher's store in tests: opened, asked and, where a test wants it, failing."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +10,10 @@ from msgspec.structs import replace
 from braid.config import Settings
 from braid.messages import FindPublications, KeptBatch
 from braid.subscription import SubscriptionRecord
+from services.matcher.operations import Operation
 from services.matcher.searching import Search
 from services.matcher.storage.records import Cursor
-from services.matcher.store import MatcherStore, Operation
+from services.matcher.store import MatcherStore
 from tests.core.kept_cases import question
 from tests.service.waiting import TIMEOUT_S
 from tests.service.watched_database import written
@@ -28,12 +30,13 @@ class Clock:
 
 
 class Store(MatcherStore):
-    """Remembers every group that was written, and can fail on purpose."""
+    """Remembers every group that was written, and can be slow and fail on purpose."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         super().__init__(path, Settings(), clock)
         self.groups: list[list[Operation]] = []
         self.failing = False
+        self.group_s = 0.0  # how long a group takes at least
         self.pieces: list[list[SubscriptionRecord]] = []
         self.is_foreign = False
 
@@ -45,6 +48,7 @@ class Store(MatcherStore):
         self.groups.append(operations)
         if self.failing:
             raise OSError("no space left on device")
+        time.sleep(self.group_s)  # on the thread that writes
         super()._write(operations, sync)
 
 

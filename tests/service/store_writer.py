@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from braid.config import Settings
+from braid.matching.previous import ChainChanges
 from services.matcher.store import MatcherStore
 from tests.core.kept_cases import batch, on_topic
 from tests.core.matching_cases import record
@@ -14,6 +15,7 @@ from tests.core.matching_cases import record
 async def main(path: Path, first: int) -> None:
     store = MatcherStore(path, Settings())
     await store.open(lambda _records, _entries: None)
+    await store.read_previous()
     if store.damages:
         raise SystemExit(str(store.damages))
 
@@ -28,6 +30,8 @@ async def main(path: Path, first: int) -> None:
             store.put(given, is_new=True, done=lambda failure, number=number: tell(f"+{number}", failure))  # type: ignore[misc]  # bound now
             kept = batch(number, on_topic(f"t{number % 7}"), b"{}", published_s=time.time())
             store.keep([kept], lambda failure, number=number: tell(f"k{number}", failure))  # type: ignore[misc]  # bound now
+            remembered = ChainChanges({f"t{number % 7}": b"%d" % number})
+            store.keep_previous(remembered, lambda failure, number=number: tell(f"p{number}", failure))  # type: ignore[misc]  # bound now
             if number % 3 == 0:
                 gone = f"s-{number - 2}"
                 store.erase([gone], lambda failure, number=number: tell(f"-{number - 2}", failure))  # type: ignore[misc]  # bound now

@@ -264,3 +264,9 @@ async def test_status_shows_a_change_under_way() -> None:
         lines = done.stdout.splitlines()
         assert lines[0] == "ready  epoch 3, routing broadcast"
         assert lines[1] == "  scaling-1 is moving: epoch 4 has 1 accesspoint, 2 matcher, 1 exitpoint"
+
+
+def test_a_matcher_that_leaves_shows_what_it_hands_over() -> None:
+    progress = {"matcher-1": {"moved": 10.0, "publications_handed_over": 2_500.0}, "matcher-2": {"moved": 5.0}}
+    scaling = Scaling(id="scaling-1", state="running", phase="copying", progress=progress)
+    assert scaling_watch.progress_line(scaling) == "15 subscriptions moved, 2,500 publications handed over"

@@ -8,8 +8,8 @@ import pytest
 
 from braid.messages import KeptBatch
 from services.matcher import store as store_module
+from services.matcher.operations import Put, Remove
 from services.matcher.storage.records import StorageFullError
-from services.matcher.store import Put, Remove
 from tests.core.kept_cases import batch, on_topic, question
 from tests.core.matching_cases import content, record
 from tests.service.matcher_stores import Clock, Store, all_kept, found, keep, opened, put, reopened
@@ -75,6 +75,18 @@ async def test_nothing_of_the_future_keeps_others_from_being_written(tmp_path: P
     assert await found(store) == [(1, 0)]
     store = await reopened(store)
     assert [known.id for known in store.recovered] == ["s-1", "s-2"]
+    await store.close()
+
+
+async def test_large_batches_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gets a piece looks at every publication of it at once."""
+    monkeypatch.setattr(store_module, "_READ_PUBLICATIONS", 20)
+    store = await opened(tmp_path)
+    for sequence in range(1, 31):
+        store.keep([at(-sequence / 10, sequence, *[b"{}"] * 10)], ignore)
+    sizes = [sum(len(one.contents) for one in piece) for piece in await all_kept(store)]
+    assert sum(sizes) == 300
+    assert max(sizes[1:]) <= 20
     await store.close()
 
 

@@ -77,7 +77,9 @@ async def test_a_bit_of_the_publications_costs_a_few_of_them(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_whatever_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
-    """Subscriptions and kept publications; what was erased is gone, what was changed is as it was changed."""
+    """Subscriptions, kept publications, and what is remembered for `prev`; what was erased is gone, what was changed is
+    as it was changed.
+    """
     chance = random.Random(1)
     told: set[str] = set()
     first = 0
@@ -89,10 +91,10 @@ def test_whatever_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None
             time.sleep(chance.uniform(0.1, 0.5))
             child.kill()
             lines += child.stdout.read().split("\n")[:-1]  # the last line may be cut off
-        assert not [line for line in lines if line[:1] not in tuple("+-*k")]
+        assert not [line for line in lines if line[:1] not in tuple("+-*kp")]
         told.update(lines)
         first = max(int(line[1:]) for line in told) + 1000  # beyond what was under way
-    there, kept = asyncio.run(everything(tmp_path))
+    there, kept, remembered = asyncio.run(everything(tmp_path))
 
     def numbers(sign: str) -> set[int]:
         return {int(line[1:]) for line in told if line[0] == sign}
@@ -104,13 +106,15 @@ def test_whatever_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None
     assert not numbers("-") & set(there)
     assert all(there[number] == "n = 4" for number in numbers("*") & set(there))
     assert {(number, place) for number in numbers("k") for place in (0, 1)} <= kept
+    assert all(int(remembered[f"t{number % 7}"]) >= number for number in numbers("p"))
 
 
-async def everything(path: Path) -> tuple[dict[int, str], set[tuple[int, int]]]:
-    """The filters of all subscriptions by their number, and the places of all that is kept."""
+async def everything(path: Path) -> tuple[dict[int, str], set[tuple[int, int]], dict[str, bytes]]:
+    """The filters of all subscriptions by their number, the places of all that is kept, and what is remembered."""
     store = await opened(path, Clock(time.time()))
+    remembered = await store.read_previous()
     assert store.damages == []
     kept = {(one.sequence, place) for piece in await all_kept(store) for one in piece for place in one.places}
     there = {int(known.id[2:]): known.filter for known in store.recovered}
     await store.close()
-    return there, kept
+    return there, kept, remembered

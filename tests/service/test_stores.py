@@ -11,7 +11,7 @@ from braid.subscription import SubscriptionRecord
 from services.connpoint.ingress import Batch
 from services.connpoint.ingress_log import IngressLog
 from services.matcher import store as store_module
-from services.matcher.store import Mark, Operation, Put, Remove
+from services.matcher.operations import Mark, Operation, Put, Remove
 from tests.core.matching_cases import record
 from tests.service.matcher_stores import Clock, Store, opened, put, reopened
 from tests.service.waiting import until
@@ -225,6 +225,7 @@ async def test_whoever_waits_does_not_wait_for_what_is_written_in_bulk(
 ) -> None:
     monkeypatch.setattr(store_module, "_BULK_AT_ONCE", 10)
     store = await opened(tmp_path)
+    store.group_s = 0.01  # a fast disk would have written all of them before anybody looks
     several = [record(f"s-{number:03}") for number in range(200)]
     stored: list[Exception | None] = []
     store.take_chunk(several, [], [], stored.append)

@@ -14,6 +14,12 @@ from tests.simulation.past import (
     PastScalingSimulation,
     PastSimulation,
 )
+from tests.simulation.previous import (
+    PreviousCrashingSimulation,
+    PreviousScalingSimulation,
+    PreviousSimulation,
+    SendersCrash,
+)
 from tests.simulation.rough import ForgettingSimulation, RoughSimulation
 from tests.simulation.scaling import (
     CrashingScalingSimulation,
@@ -42,6 +48,10 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "past-crashing": PastCrashingSimulation,
     "distinct": DistinctSimulation,
     "distinct-scaling": DistinctScalingSimulation,
+    "previous": PreviousSimulation,
+    "previous-scaling": PreviousScalingSimulation,
+    "previous-crashing": PreviousCrashingSimulation,
+    "previous-senders-crash": SendersCrash,
 }
 
 

@@ -34,11 +34,12 @@ class Simulation:
 
     sensor_count = SENSORS
     past_odds = 0.0  # of a subscription that asks for the past
+    ledger_kind: type[Ledger] = Ledger
 
     def __init__(self, seed: int, *, crashes: bool = True, breaks: bool = True, window: int = 500) -> None:
         self.scheduler = Scheduler(seed)
         self.random = self.scheduler.random
-        self.ledger = Ledger(lambda: self.scheduler.now_s)
+        self.ledger = self.ledger_kind(lambda: self.scheduler.now_s)
         self.sensors: dict[str, int] = {}
         self._crashes = crashes
         self._breaks = breaks

@@ -46,7 +46,11 @@ class SimulatedConnPoint(TickingSlice):
         self._path: dict[str, int] = {}
 
     def publish(self, publisher: int, ids: list[str], sensor: int) -> None:
-        contents = [encode_content(Content(id=id, attributes={"sensor": sensor})) for id in ids]
+        self.publish_contents(
+            publisher, ids, sensor, [encode_content(Content(id=id, attributes={"sensor": sensor})) for id in ids]
+        )
+
+    def publish_contents(self, publisher: int, ids: list[str], sensor: int, contents: list[bytes]) -> None:
         if not self.ingress.has_room(len(contents), sum(map(len, contents))):
             return
         batch = self.ingress.accept(publisher, contents, self.scheduler.now_s)

@@ -36,6 +36,16 @@ class Ledger:
         self.sent_again: set[str] = set()
         self.on_subscription_acknowledged: Callable[[str], None] = lambda _id: None
 
+    def wants(self, entry: SubscriptionEntry, _id: str, sensor: int) -> bool:
+        """Whether a publication, acknowledged or not, is one that the subscription asks for."""
+        return sensor == entry.sensor
+
+    def is_promised(self, entry: SubscriptionEntry, id: str) -> bool:
+        """Of those that it asks for: it was published behind the acknowledgement, or lies in the past."""
+        publication = self.publications[id]
+        assert entry.acknowledged_s is not None
+        return publication.acknowledged_s > entry.acknowledged_s or publication.published_s >= entry.from_s
+
     def on_acknowledged(self, publisher: int, ids: list[str], sensor: int, published_s: float) -> None:
         for id in ids:
             self.publications[id] = PublicationEntry(publisher, sensor, self.clock(), published_s)
@@ -78,9 +88,7 @@ def lost(ledger: Ledger) -> list[str]:
         missing += [
             f"{id} for {entry.subscriber}"
             for id, publication in ledger.publications.items()
-            if publication.sensor == entry.sensor
-            and (publication.acknowledged_s > entry.acknowledged_s or publication.published_s >= entry.from_s)
-            and id not in got
+            if id not in got and ledger.wants(entry, id, publication.sensor) and ledger.is_promised(entry, id)
         ]
     return missing
 
@@ -118,14 +126,12 @@ def _entries(ledger: Ledger) -> dict[str, list[SubscriptionEntry]]:
 
 def wrong(ledger: Ledger, sensors: dict[str, int]) -> list[str]:
     """Delivered although it does not match. `sensors` are those of all publications, acknowledged or not."""
-    wanted: dict[str, set[int]] = {}
-    for entry in ledger.subscriptions.values():
-        wanted.setdefault(entry.subscriber, set()).add(entry.sensor)
+    entries = _entries(ledger)
     return [
         f"{id} to {subscriber}"
         for subscriber, ids in ledger.delivered.items()
         for id in ids
-        if sensors[id] not in wanted[subscriber]
+        if not any(ledger.wants(entry, id, sensors[id]) for entry in entries[subscriber])
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from braid import messages
 from braid.matching.checking import Seen
 from braid.matching.meaning import read_publication
+from braid.matching.previous import ChainChanges
 from braid.messages import Kept, Send
 from braid.scaling import ReportStep
 from braid.subscription import SubscriptionRecord
@@ -28,6 +29,7 @@ from services.matcher.effects import (
     RemoveKept,
     Search,
     Store,
+    StorePrevious,
     StoreState,
     WhenForgotten,
 )
@@ -47,6 +49,7 @@ class SimulatedMatcher(TickingSlice):
         self.kept: dict[tuple[str, int], messages.KeptBatch] = {}
         self.ever_kept: dict[tuple[str, int], messages.KeptBatch] = {}  # also what was removed since
         self.foreign_expected = False
+        self.previous: dict[str, bytes] = {}  # what is remembered for `prev`, by topic
 
     def reset(self) -> None:
         choice = Random(f"{self.scheduler.seed} {self.name} {self.incarnation}").choice
@@ -59,6 +62,7 @@ class SimulatedMatcher(TickingSlice):
         )
         self.core = MatcherCore(self.name, self.clock_ns, pace, keeps_publications=True)
         self.core.on_recovered(self.disk.values(), self.foreign_expected)
+        self.core.on_previous_recovered(self.previous)
         self._written_s = self._bulk_written_s = 0.0
         self._in_bulk: Counter[str] = Counter()
         self._marks = 0
@@ -109,6 +113,10 @@ class SimulatedMatcher(TickingSlice):
                 effects = scaling.on_hand_over_publications(name, message)
             case messages.PublicationsHandedOver():
                 effects = scaling.on_publications_handed_over(name, message)
+            case messages.HandOverPrevious():
+                effects = scaling.on_hand_over_previous(name, message)
+            case messages.PreviousHandedOver():
+                effects = scaling.on_previous_handed_over(name, message)
             case messages.ChangeMatcherOnExitPoint():
                 effects = self.core.on_change_matcher_on_exit_point(name, message)
             case messages.ExitPointScaling():
@@ -183,6 +191,8 @@ class SimulatedMatcher(TickingSlice):
                     self.perform(self.core.on_written(answer))
             case Forget(ids):
                 self._erase(ids)
+            case StoreState() if self.chunk_fails():
+                self.perform(self.core.scaling.on_state_not_stored(effect))
             case StoreState(records, _, removed):
                 self.foreign_expected = True
                 self.disk.update({record.id: record for record in records})
@@ -195,11 +205,18 @@ class SimulatedMatcher(TickingSlice):
             case _:
                 self._on_publications_written(effect)
 
+    def chunk_fails(self) -> bool:
+        """The disk is full, say."""
+        return False
+
     def _on_publications_written(self, effect: Any) -> None:
         match effect:
             case Keep(ticket, batches):
                 self._keep(batches)
                 self.perform(self.core.on_kept(ticket))
+            case StorePrevious():
+                self._keep_previous(effect.changes)
+                self.perform(self.core.on_previous_stored(effect))
             case KeepForeign():
                 self._keep(effect.batches)
                 self.perform(self.core.scaling.on_foreign_kept(effect))
@@ -221,6 +238,15 @@ class SimulatedMatcher(TickingSlice):
         for batch in batches:
             self.kept[batch.origin, batch.sequence] = batch
             self.ever_kept[batch.origin, batch.sequence] = batch
+
+    def _keep_previous(self, changes: ChainChanges) -> None:
+        if changes.is_cleared:
+            self.previous.clear()
+        for topic, chain in changes.chains.items():
+            if chain is None:
+                self.previous.pop(topic, None)
+            else:
+                self.previous[topic] = chain
 
     def _read_kept(self, after: Cursor | None, reader: int) -> None:
         """A few at a time, in the order of their keys."""

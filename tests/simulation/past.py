@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, ClassVar
 
-from braid.messages import HandOverPublications
+from braid.messages import FindPublications, HandOverPublications, MatchRequest, Subscribe
 from braid.subscription import SubscriptionRecord
 from braid.topology import Layer
 from tests.simulation.cluster import TRAFFIC_S, Simulation
@@ -28,6 +28,22 @@ class SlowDepartures(PastScalingSimulation):
 
     def stalls(self, messages: list[Any]) -> float:
         return 0.7 if any(isinstance(message, HandOverPublications) for message in messages) else 0.0
+
+
+class SlowPublications(PastScalingSimulation):
+    """Some publications are long on their way to a matcher: the past may be asked for before they are there."""
+
+    def stalls(self, messages: list[Any]) -> float:
+        is_slow = self.random.random() < 0.2 and any(isinstance(message, MatchRequest) for message in messages)
+        return 0.5 if is_slow else 0.0
+
+
+class SlowQuestions(PastScalingSimulation):
+    """Some questions are long on their way, so that matchers answer one question at very different times."""
+
+    def stalls(self, messages: list[Any]) -> float:
+        asks = any(isinstance(message, Subscribe | FindPublications) for message in messages)
+        return 0.5 if asks and self.random.random() < 0.3 else 0.0
 
 
 class PastCrashingSimulation(CrashingScalingSimulation):

@@ -101,6 +101,11 @@ def describe(message: Any) -> str:
             told = f"to epoch {epoch}, chunk {chunk}{end}: {kept} {ended}".rstrip()
         case messages.MatcherStateStored(epoch, chunk):
             told = f"to epoch {epoch}, chunk {chunk}"
+        case messages.HandOverPrevious(epoch, number, _, chains, is_last):
+            end = ", the last one" if is_last else ""
+            told = f"to epoch {epoch}, part {number}{end}: {' '.join(chains) or 'nothing'}"
+        case messages.PreviousHandedOver(epoch, number):
+            told = f"to epoch {epoch}, part {number}"
         case messages.ChangeMatcherOnExitPoint(epoch, accesspoint, matchers):
             told = f"to epoch {epoch}: through {accesspoint} {matchers} matchers answer"
         case (

@@ -6,24 +6,24 @@ from tests.simulation.scaling import CrashingScalingSimulation
 from tests.simulation.seeds import name_of, parts, problems_of
 
 
-@pytest.mark.parametrize("seeds", parts(1, 20), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(1, 5), ids=name_of)
 def test_all_guarantees_hold(seeds: range) -> None:
     assert problems_of(CrashingScalingSimulation, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(21, 400), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(66, 400), ids=name_of)
 def test_all_guarantees_hold_for_many_more(seeds: range) -> None:
     assert problems_of(CrashingScalingSimulation, seeds) == []
 
 
 @pytest.mark.slow
 def test_crashes_lead_back_and_forward() -> None:
-    """Before all state has arrived back, after it forward: both really happen."""
+    """Before all state has arrived back, after it forward: both really happen, and all guarantees hold."""
     ended = []
-    for seed in range(1, 61):
+    for seed in range(6, 66):
         simulation = CrashingScalingSimulation(seed)
-        simulation.run()
+        assert simulation.run() == [], f"CrashingScalingSimulation({seed})"
         ended += simulation.zookeeper.ended
     assert {record.state for record in ended} == {"done", "aborted"}
     assert any("started again" in record.reason for record in ended)

@@ -25,6 +25,8 @@ from tests.simulation.past import (
     PastScalingSimulation,
     PastSimulation,
     SlowDepartures,
+    SlowPublications,
+    SlowQuestions,
 )
 from tests.simulation.seeds import is_caught
 
@@ -113,7 +115,7 @@ def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("broken", "kind", "problem"),
     [
-        (asked_through_one_access_point, PastScalingSimulation, "lost"),
+        (asked_through_one_access_point, SlowPublications, "lost"),
         (partials_do_not_wait_for_the_disk, PastCrashingSimulation, "lost"),
         (live_ones_are_not_held, PastScalingSimulation, "twice"),
         (what_was_given_is_forgotten, PastSimulation, "twice"),
@@ -122,7 +124,7 @@ def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch
         (gone_before_all_is_handed_over, SlowDepartures, "misplaced"),
         (nothing_is_relocated, PastScalingSimulation, "misplaced"),
         (removed_before_it_is_stored, PastScalingSimulation, "misplaced"),
-        (the_order_is_not_looked_at, PastScalingSimulation, "out of order"),
+        (the_order_is_not_looked_at, SlowQuestions, "out of order"),
         (attempts_are_mixed, PastCrashingSimulation, "lost"),
         (those_that_are_not_given_their_past_yet_are_relied_on, DistinctSimulation, "lost"),
         (what_others_got_meanwhile_is_not_noted, DistinctScalingSimulation, "twice"),
@@ -131,7 +133,7 @@ def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch
 )
 def test_the_checkers_bite(
     broken: Callable[[pytest.MonkeyPatch], None],
-    kind: type[Simulation],
+    kind: Callable[[int], Simulation],
     problem: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from benchmarks.storage import postgres, recovery, upkeep, workloads
+from benchmarks.storage import loop_delay, postgres, recovery, upkeep, workloads
 from benchmarks.storage.__main__ import _arguments, measure
 from benchmarks.storage.figures import FIGURES
 from benchmarks.storage.report import Report, show
@@ -51,6 +51,7 @@ def test_upkeep_is_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "SUBSCRIPTIONS", 3000)
     monkeypatch.setattr(recovery, "SUBSCRIPTIONS", 5000)
     monkeypatch.setattr(recovery, "BATCHES", 100)
+    monkeypatch.setattr(loop_delay, "SECONDS", 0.2)
     report = small("--figures", "none", "--upkeep")
     assert report.figures == []
     assert report.upkeep is not None
@@ -58,7 +59,8 @@ def test_upkeep_is_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
         "drop a window of 2,000",
         "rewrite a base of 3,000, 1,800 removed",
     ]
-    assert len(upkeep.table(report.upkeep)) == 2
+    assert len(upkeep.table(report.upkeep)) == 3
+    assert [delay.ticks > 0 for delay in report.upkeep.delays] == [True, True, True]
     assert "recover subscriptions into the index" in [rate.what for rate in report.upkeep.rates]
 
 

@@ -58,7 +58,7 @@ def test_everything_is_read_in_its_order(written: tuple[bytes, list[Change]]) ->
 
 
 @pytest.mark.parametrize("byte", range(7))
-@pytest.mark.parametrize("bit", [0, 3, 7])
+@pytest.mark.parametrize("bit", [0, *(pytest.param(bit, marks=pytest.mark.slow) for bit in (3, 7))])
 def test_a_header_that_is_wrong_costs_its_batch_at_most(
     written: tuple[bytes, list[Change]], byte: int, bit: int
 ) -> None:

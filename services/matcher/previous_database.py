@@ -1,0 +1,100 @@
+"""What a matcher remembers for `prev`, on disk: a small LevelDB database with one value for each topic.
+
+It has the bounds of what is remembered in memory. What it loses makes a comparison false that would have been true, and
+nothing else: so whatever is damaged is kept aside and reported, and the matcher goes on without.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import plyvel
+
+from braid.leveldb import settle
+from braid.matching.previous import ChainChanges
+from services.matcher.storage.keys import ChecksumError, opened, sealed
+from services.matcher.storage.ledger import free_name
+from services.matcher.storage.records import Damage
+
+_NAME = "previous"
+_TOPIC, _SYNC_MARK = b"t", b"s"
+_WRITE_BUFFER_BYTES = 4 * 1024 * 1024
+
+
+class PreviousDatabase:
+    def __init__(self, root: Path) -> None:
+        self._path = root / _NAME
+        self._damaged_path = root / "damaged"
+        self._database: Any = None
+        self._failed = False
+        self.damages: list[Damage] = []
+
+    def open(self) -> dict[str, bytes]:
+        """With all that it holds, by topic."""
+        try:
+            self._connect()
+            return self._read()
+        except (plyvel.Error, ChecksumError, UnicodeDecodeError, OSError) as error:
+            first = error.args[0] if error.args else error
+            self._set_aside(first.decode() if isinstance(first, bytes) else str(error))
+            self._connect()
+            return {}
+
+    def write(self, several: Iterable[ChainChanges], *, sync: bool) -> None:
+        """All of them at once, in their order."""
+        if self._database is None:
+            return  # nothing was asked of it before it was opened
+        if self._failed:
+            # LevelDB goes on writing behind the record it could not finish, where no reader will ever look.
+            self.close()
+            self._connect()
+            self._failed = False
+        written: dict[bytes, bytes | None] = {}
+        for changes in several:
+            if changes.is_cleared:
+                written = dict.fromkeys((*self._keys(), *written))
+            for topic, chain in changes.chains.items():
+                written[_TOPIC + topic.encode()] = chain
+        try:
+            batch = self._database.write_batch(sync=sync)
+            for key, value in written.items():
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, sealed(key, value))
+            if sync:
+                batch.put(_SYNC_MARK, b"")  # an empty batch would not be written, so nothing would be forced
+            batch.write()
+        except Exception:
+            self._failed = True
+            raise
+
+    def close(self) -> None:
+        if self._database is not None:
+            settle(self._database)
+            self._database.close()
+            self._database = None
+
+    def _connect(self) -> None:
+        self._path.mkdir(parents=True, exist_ok=True)
+        self._database = plyvel.DB(
+            str(self._path), create_if_missing=True, paranoid_checks=True, write_buffer_size=_WRITE_BUFFER_BYTES
+        )
+
+    def _keys(self) -> Iterable[bytes]:
+        return self._database.iterator(prefix=_TOPIC, include_value=False)  # type: ignore[no-any-return]  # plyvel has no types
+
+    def _read(self) -> dict[str, bytes]:
+        # Only a raw iterator says when its first seek meets a damaged file.
+        self._database.raw_iterator(verify_checksums=True).seek(_TOPIC)
+        pairs = self._database.iterator(prefix=_TOPIC, verify_checksums=True)
+        return {key[len(_TOPIC) :].decode(): bytes(opened(key, value)) for key, value in pairs}
+
+    def _set_aside(self, reason: str) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+        kept_at = free_name(self._damaged_path, _NAME)
+        self._path.rename(kept_at)
+        # Nobody counts how many topics there were.
+        self.damages.append(Damage(_NAME, (), reason, 0, 0, str(kept_at)))
