@@ -35,5 +35,19 @@ class Words(msgspec.Struct, tag="words", forbid_unknown_fields=True, frozen=True
     json: bool = False
 
 
-Request = Workload | Words
+class Run(msgspec.Struct, tag="run", forbid_unknown_fields=True, frozen=True):
+    plan: str
+    out: Path
+    json: bool = False
+
+
+class Report(msgspec.Struct, tag="report", forbid_unknown_fields=True, frozen=True):
+    results: Path  # of one plan
+    out: Path | None = None
+    against: str = ""  # a commit
+    master: str = "local[*]"
+    json: bool = False
+
+
+Request = Workload | Words | Run | Report
 decode_request = msgspec.json.Decoder(Request, dec_hook=lambda kind, given: kind(given)).decode

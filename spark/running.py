@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from spark.errors import ExperimentError, shown_errors
-from spark.requests import Request, Words, Workload, decode_request
+from spark.requests import Report, Request, Run, Words, Workload, decode_request
 
 
 def main() -> None:
@@ -21,12 +21,28 @@ def main() -> None:
 def run(request: Request) -> None:
     """Shows what was made; a request that cannot be fulfilled is an `ExperimentError`."""
     began = time.monotonic()
-    made = make_workload(request) if isinstance(request, Workload) else count_words(request)
+    made = _made(request)
     made["seconds"] = round(time.monotonic() - began, 1)
     if request.json:
         sys.stdout.write(msgspec.json.encode(made).decode() + "\n")
     else:
         sys.stdout.write("".join(f"{name:<14} {value}\n" for name, value in made.items() if value is not None))
+
+
+def _made(request: Request) -> dict[str, Any]:
+    match request:
+        case Workload():
+            return make_workload(request)
+        case Words():
+            return count_words(request)
+        case Run():
+            from spark.experiments.running import run_experiment
+
+            return run_experiment(request)
+        case Report():
+            from spark.report.making import make_report
+
+            return make_report(request)
 
 
 def make_workload(request: Workload) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import typer
 from braid.cli.running import examples
 
 EXAMPLES = examples(
+    "braid experiment run quick",
+    "braid experiment report experiments/quick",
     "braid experiment workload readings --rows 1000000 --seed 7 --out readings",
     "braid experiment workload subscriptions --on readings --rows 100000 --matches 10 --out alarms",
     "braid experiment words --posts posts --out words",
@@ -25,12 +27,47 @@ WORDS_EXAMPLES = examples(
     "braid experiment words --posts posts --out words --vocabulary 20000 --overwrite --json",
 )
 
+RUN_EXAMPLES = examples(
+    "braid experiment run quick",
+    "braid experiment run my-plan.toml --out /srv/experiments --json",
+)
+REPORT_EXAMPLES = examples(
+    "braid experiment report experiments/quick",
+    "braid experiment report experiments/quick --against 1f0c6a --out difference.html",
+)
+
 Out = Annotated[Path, typer.Option(help="Directory for the Parquet files.")]
 Master = Annotated[str, typer.Option(help="Where Spark runs: local[N] or the address of a cluster.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what an earlier run left there.")]
 Json = Annotated[bool, typer.Option("--json", help="Say what was made as one JSON document.")]
 
-experiment = typer.Typer(no_args_is_help=True, help="Make workloads and statistics for experiments.", epilog=EXAMPLES)
+experiment = typer.Typer(
+    no_args_is_help=True, help="Measure clusters by a plan, report it, and make workloads for it.", epilog=EXAMPLES
+)
+
+
+@experiment.command("run", epilog=RUN_EXAMPLES)
+def run(
+    plan: Annotated[str, typer.Argument(help="quick, paper, or the path of a plan.")],
+    *,
+    out: Annotated[Path, typer.Option(help="Directory for what is measured.")] = Path("experiments"),
+    json: Json = False,
+) -> None:
+    """Measure what a plan says, in clusters of its own on this machine; goes on where it was interrupted."""
+    _hand_over(type="run", plan=plan, out=out, json=json)
+
+
+@experiment.command("report", epilog=REPORT_EXAMPLES)
+def report(
+    results: Annotated[Path, typer.Argument(help="Directory of one plan, e.g. experiments/quick.")],
+    *,
+    out: Annotated[Path | None, typer.Option(help="The page; without it, report.html beside what was measured.")] = None,
+    against: Annotated[str, typer.Option(help="The commit to compare with; without it, the one before.")] = "",
+    master: Master = "local[*]",
+    json: Json = False,
+) -> None:
+    """Write one HTML page with pictures, tables and words about the newest measurements of a plan."""
+    _hand_over(type="report", results=results, out=out, against=against, master=master, json=json)
 
 
 @experiment.command("workload", epilog=WORKLOAD_EXAMPLES)

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from spark.session import spark_session
 
-CASES = ("generating", "matching", "profiling", "reading", "requesting", "word_counting")
+CASES = ("analysing", "generating", "matching", "profiling", "reading", "reporting", "requesting", "word_counting")
 pytest.register_assert_rewrite(*(f"tests.spark.{name}" for name in CASES))
 
 SMALL = {
