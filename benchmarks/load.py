@@ -86,9 +86,7 @@ def _ignore(_count: int) -> None:
 
 
 @contextlib.contextmanager
-def receiver_process(
-    api: str, subscriptions: int, on_loaded: Callable[[int], None] = _ignore
-) -> Iterator[Receiver]:
+def receiver_process(api: str, subscriptions: int, on_loaded: Callable[[int], None] = _ignore) -> Iterator[Receiver]:
     """`on_loaded` is told now and then how many subscriptions there are."""
     context = multiprocessing.get_context("spawn")
     received = context.Value("q", 0, lock=False)
@@ -164,6 +162,7 @@ async def flood(
     seconds: float,
     batch: int,
     subscriptions: int,
+    *,
     on_published: Callable[[int], None] = _ignore,
 ) -> tuple[float, int]:
     """Publishes as fast as acknowledgements come; publications per second that arrived, and how many did.
@@ -202,6 +201,7 @@ async def paced(
     rate: float,
     seconds: float,
     subscriptions: int,
+    *,
     on_published: Callable[[int], None] = _ignore,
 ) -> int:
     """Publishes at a constant rate, each connection a batch every five milliseconds, one after the other.
@@ -212,7 +212,7 @@ async def paced(
     share = rate / len(sockets)
     sent = await asyncio.gather(
         *(
-            _paced(socket, share, seconds, place * _PAUSE_S / len(sockets), subscriptions, on_published)
+            _paced(socket, share, seconds, place * _PAUSE_S / len(sockets), subscriptions, on_published=on_published)
             for place, socket in enumerate(sockets)
         )
     )
@@ -226,6 +226,7 @@ async def _paced(
     seconds: float,
     offset_s: float,
     subscriptions: int,
+    *,
     on_published: Callable[[int], None],
 ) -> int:
     await asyncio.sleep(offset_s)

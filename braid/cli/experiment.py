@@ -61,7 +61,7 @@ def run(
 def report(
     results: Annotated[Path, typer.Argument(help="Directory of one plan, e.g. experiments/quick.")],
     *,
-    out: Annotated[Path | None, typer.Option(help="The page; without it, report.html beside what was measured.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The page; by default report.html beside what was measured.")] = None,
     against: Annotated[str, typer.Option(help="The commit to compare with; without it, the one before.")] = "",
     master: Master = "local[*]",
     json: Json = False,

@@ -13,7 +13,9 @@ from spark.analysis.throughput import CELL
 def cost_of_layers(usage: DataFrame, cells: DataFrame) -> DataFrame:
     """Microseconds of processor time for each delivered publication, by cell and layer."""
     used = usage.groupBy(*CELL, "layer").agg(
-        f.sum("cpu_s").alias("cpu_s"), f.max("rss_bytes").alias("rss_bytes_max"), f.countDistinct("slice").alias("slices")
+        f.sum("cpu_s").alias("cpu_s"),
+        f.max("rss_bytes").alias("rss_bytes_max"),
+        f.countDistinct("slice").alias("slices"),
     )
     delivered = cells.select(*CELL, (f.col("delivered_s") * f.col("seconds")).alias("delivered"))
     each = 1e6 * f.col("cpu_s") / f.nullif(f.col("delivered"), f.lit(0.0))

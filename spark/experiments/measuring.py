@@ -72,6 +72,6 @@ async def _publish(
     on_published: Callable[[int], None] = lambda _count: None,
 ) -> int:
     if cell.rate:
-        return await paced(sockets, receiver, cell.rate, seconds, cell.subscriptions, on_published)
-    _, sent = await flood(sockets, receiver, seconds, _BATCH, cell.subscriptions, on_published)
+        return await paced(sockets, receiver, cell.rate, seconds, cell.subscriptions, on_published=on_published)
+    _, sent = await flood(sockets, receiver, seconds, _BATCH, cell.subscriptions, on_published=on_published)
     return sent

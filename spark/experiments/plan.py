@@ -66,7 +66,7 @@ class Plan(_Part):
         return [str(layout_of(text)) for text in texts]
 
     def cells(self) -> Iterator["Cell"]:
-        """All repetitions of one kind follow one another at a distance, so that a slow minute is not one cell's alone."""
+        """Repetitions of one kind lie apart, so that a slow minute is not one cell's alone."""
         for repetition in range(1, self.repetitions + 1):
             for subscriptions, configuration, rate in product(self.subscriptions, self.configurations, self.rates):
                 yield Cell(layout_of(configuration), subscriptions, rate, repetition)
@@ -87,9 +87,7 @@ class Cell(BaseModel):
     def __init__(
         self, layout: Layout, subscriptions: int, rate: float, repetition: int, scaling: Scaling | None = None
     ) -> None:
-        super().__init__(
-            layout=layout, subscriptions=subscriptions, rate=rate, repetition=repetition, scaling=scaling
-        )
+        super().__init__(layout=layout, subscriptions=subscriptions, rate=rate, repetition=repetition, scaling=scaling)
 
     @property
     def name(self) -> str:

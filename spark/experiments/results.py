@@ -44,7 +44,7 @@ TABLES: dict[str, list[tuple[str, Any]]] = {
         ("cpu_s", pa.float64()),
         ("rss_bytes", pa.int64()),
     ],
-    # Of a live scaling: deliveries in bins of `width_s`, and when phases began and ended, in seconds since it was asked.
+    # Of a live scaling: deliveries in bins of `width_s`, and when phases began and ended, in seconds since it began.
     "bins": [("step", pa.string()), ("at_s", pa.float64()), ("width_s", pa.float64()), ("delivered", pa.int64())],
     "phases": [
         ("step", pa.string()),
@@ -106,7 +106,8 @@ def files_of(directory: Path, table: str) -> list[str]:
             pq.read_metadata(path)
         except (OSError, pa.ArrowException) as error:
             raise ExperimentError(
-                f"{path} cannot be read ({error}). Remove {cell} and run the plan again: only that cell is measured anew"
+                f"{path} cannot be read ({error}). "
+                f"Remove {cell} and run the plan again: only that cell is measured anew"
             ) from None
         files.append(str(path))
     return files

@@ -54,12 +54,13 @@ class Shown:
             BarColumn(),
             TaskProgressColumn(),
             TextColumn("left"),
-            TimeRemainingColumn(speed_estimate_period=3600),
+            TimeRemainingColumn(),
             TextColumn("elapsed"),
             TimeElapsedColumn(),
             console=self._console,
             transient=True,
             disable=not sys.stderr.isatty(),
+            speed_estimate_period=3600,  # cells differ, so all of them tell how fast it goes
         )
         self._task = self._bar.add_task("", total=self._total_s)
         self._cell = ""

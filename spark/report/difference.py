@@ -14,7 +14,9 @@ def differences(before: Tables, now: Tables) -> list[str]:
             sentences.append(f"{_named(row)}: {row['delivered_s']:,.0f} per second, not measured before.")
             continue
         change = row["delivered_s"] / earlier - 1
-        verdict = "about the same" if abs(change) < _NOISE else f"{abs(change):.0%} {'faster' if change > 0 else 'slower'}"
+        verdict = (
+            "about the same" if abs(change) < _NOISE else f"{abs(change):.0%} {'faster' if change > 0 else 'slower'}"
+        )
         sentences.append(f"{_named(row)}: {earlier:,.0f} → {row['delivered_s']:,.0f} per second, {verdict}.")
     gone = known.keys() - {_kind(row) for row in now.throughput}
     sentences += [f"{kind[0]} with {kind[1]:,} subscriptions was not measured again." for kind in sorted(gone)]

@@ -13,9 +13,11 @@ _CSS = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #263238; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #cfd8dc; padding-bottom: .2rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: 13px; } td, th { padding: .2rem .7rem; text-align: right; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: 13px; }
+td, th { padding: .2rem .7rem; text-align: right; }
 th { border-bottom: 1px solid #b0bec5; font-weight: 600; } td:first-child, th:first-child { text-align: left; }
-tr:nth-child(even) td { background: #f6f8f9; } figure { margin: 1rem 0; } figcaption { color: #607d8b; font-size: 13px; }
+tr:nth-child(even) td { background: #f6f8f9; }
+figure { margin: 1rem 0; } figcaption { color: #607d8b; font-size: 13px; }
 svg { max-width: 100%; height: auto; } .model { border-left: 4px solid #ffb300; padding-left: 1rem; }
 """
 
@@ -116,8 +118,8 @@ def _model(tables: Tables) -> Iterable[str]:
         return
     yield "<h2>Where one machine ends: a model</h2><div class=model>"
     yield (
-        "<p>The universal scalability law, fitted to the speedups above. Dotted lines were <b>not measured</b>: they say "
-        "what the law makes of the points, on this machine with the slices sharing its cores.</p>"
+        "<p>The universal scalability law, fitted to the speedups above. Dotted lines were <b>not measured</b>: they "
+        "say what the law makes of the points, on this machine with the slices sharing its cores.</p>"
     )
     yield _picture(pictures.model_of_scaling(tables), "Measured speedups, the fitted law, and where it leads.")
     laws = [{"load": load, **law._asdict(), "peak": law.peak} for load, law in tables.laws.items()]
@@ -127,7 +129,10 @@ def _model(tables: Tables) -> Iterable[str]:
             ("subscriptions", lambda row: f"{row['load']:,}"),
             ("contention", lambda row: f"{row['contention']:.3f}"),
             ("coherence", lambda row: f"{row['coherence']:.4f}"),
-            ("fastest with", lambda row: "ever more" if row["peak"] == float("inf") else f"{row['peak']:.1f} processors"),
+            (
+                "fastest with",
+                lambda row: "ever more" if row["peak"] == float("inf") else f"{row['peak']:.1f} processors",
+            ),
             ("R²", lambda row: f"{row['r_squared']:.2f}"),
             ("measured up to", lambda row: str(row["processors_max"])),
         ],
@@ -152,7 +157,7 @@ def _latency(tables: Tables) -> Iterable[str]:
             *((f"p{100 * share:g} ms", _percentile(share)) for share in (0.5, 0.9, 0.99, 0.999)),
         ],
     )
-    yield "<p>Under a flood publications wait in the queues that flow control leaves them; upper bounds, to a tenth.</p>"
+    yield "<p>Under a flood publications wait in the queues that flow control leaves them. Bounds, to a tenth.</p>"
 
 
 def _percentile(share: float) -> Callable[[Row], str]:
@@ -173,7 +178,5 @@ def _list(sentences: Sequence[str]) -> str:
 
 def _table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name, _ in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(shown(row))}</td>" for _, shown in columns) + "</tr>" for row in rows
-    )
+    body = "".join("<tr>" + "".join(f"<td>{escape(shown(row))}</td>" for _, shown in columns) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

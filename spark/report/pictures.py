@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from spark.report.tables import Row, Tables
 
 mpl.use("svg")
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "braid",  # the same numbers give the same picture
     "font.family": "sans-serif",
@@ -74,7 +74,9 @@ def dominance_by_load(tables: Tables) -> str:
     def draw(axes: Axes) -> None:
         for matchers, rows in _grouped(_flooded(tables.dominance), "matchers"):
             loads = [row["subscriptions"] for row in rows]
-            axes.plot(loads, [row["dominance"] for row in rows], marker="o", label=f"1-{matchers}-2 over 1-{matchers}-1")
+            axes.plot(
+                loads, [row["dominance"] for row in rows], marker="o", label=f"1-{matchers}-2 over 1-{matchers}-1"
+            )
         axes.axhline(1.0, color="#90a4ae", linewidth=1)
         axes.set(xscale="log", xlabel="subscriptions", ylabel="ratio of throughputs")
         axes.legend(frameon=False)

@@ -10,7 +10,8 @@ from spark.analysis.latency import latency_percentiles
 from spark.analysis.throughput import dominance, speedup, throughput, throughput_of_cells
 from spark.analysis.timeline import longest_silences, rates_by_phase
 
-CELL = "configuration string, accesspoints int, matchers int, exitpoints int, subscriptions long, rate double, repetition int"
+SLICES = "configuration string, accesspoints int, matchers int, exitpoints int"
+CELL = f"{SLICES}, subscriptions long, rate double, repetition int"
 
 
 def cell(configuration: str, subscriptions: int = 1000, repetition: int = 1) -> tuple[Any, ...]:
