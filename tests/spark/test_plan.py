@@ -80,7 +80,7 @@ def test_what_is_wrong_with_a_plan_is_said(tmp_path: Path, text: str, says: str)
 
 
 def test_a_plan_that_is_not_there_names_those_that_are() -> None:
-    with pytest.raises(ExperimentError, match="there is no plan 'slow'.*paper, quick"):
+    with pytest.raises(ExperimentError, match=r"there is no plan 'slow'.*paper, quick"):
         read_plan("slow")
 
 
