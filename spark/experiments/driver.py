@@ -74,7 +74,7 @@ def machine() -> dict[str, object]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "braid": VERSION,
-        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+        "began": datetime.now(UTC).isoformat(),
     }
 
 

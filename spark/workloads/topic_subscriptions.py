@@ -1,8 +1,11 @@
 """Subscriptions to topics of posts: nodes of the tree, some with wildcards.
 
 Every node of a level is asked for equally often. A post lies below one node of each level, so the same number of
-subscriptions concerns it, whatever its topic is.
+subscriptions concerns it, whatever its topic is. Most posts are about few topics, so nodes are dealt out in turn: drawn
+by chance, those few would be asked for more or less often than all others.
 """
+
+from random import Random
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -29,26 +32,31 @@ def generate(rows: DataFrame, seed: int, count: int, matches: float) -> DataFram
             f"{CHILDREN**LEVELS}; give more --matches or fewer --rows"
         )
     chance = Chance(seed, F.col("number"))
-    plain = [(weight, _node(chance, depth)) for weight, depth in depths]
-    wild = [(weight, _wildcard(chance, depth)) for weight, depth in depths]
+    plain = [(weight, _node(seed, depth)) for weight, depth in depths]
+    wild = [(weight, _wildcard(chance, seed, depth)) for weight, depth in depths]
     uniform = chance.uniform("depth")
     topic = F.when(chance.uniform("wildcard") < 0.2, chosen(uniform, wild)).otherwise(chosen(uniform, plain))
     return with_subscription(rows, topic=topic)
 
 
-def _node(chance: Chance, depth: int) -> Column:
-    return F.concat_ws(".", *_levels(chance, depth)) if depth else F.lit("#")
+def _node(seed: int, depth: int) -> Column:
+    return F.concat_ws(".", *_levels(seed, depth)) if depth else F.lit("#")
 
 
-def _wildcard(chance: Chance, depth: int) -> Column:
+def _wildcard(chance: Chance, seed: int, depth: int) -> Column:
     """A level more, of which one stands for all: that leaves the share as it is. The last one cannot be it."""
     if not 1 <= depth < LEVELS:
-        return _node(chance, depth)
-    levels = _levels(chance, depth + 1)
+        return _node(seed, depth)
+    levels = _levels(seed, depth + 1)
     any_one = chance.below(depth, "any")
     marked = [F.when(any_one == place, F.lit("+")).otherwise(level) for place, level in enumerate(levels)]
     return F.concat_ws(".", *marked, F.lit("#"))
 
 
-def _levels(chance: Chance, depth: int) -> list[Column]:
-    return [chance.below(CHILDREN, f"level {place}").cast("string") for place in range(depth)]
+def _levels(seed: int, depth: int) -> list[Column]:
+    """The digits of the number, each turned by what the seed says."""
+    turns = [Random(f"{seed}/level {place}").randrange(CHILDREN) for place in range(depth)]
+    return [
+        F.pmod(F.floor(F.col("number") / CHILDREN**place) + turn, F.lit(CHILDREN)).cast("string")
+        for place, turn in enumerate(turns)
+    ]
