@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from braid.cli import config, down, explain, history, pub, scale, status, sub, trace, up
+from braid.cli import config, down, experiment, explain, history, pub, scale, status, sub, trace, up
 from braid.cli.running import DEFAULT_URL, examples
 
 app = typer.Typer(
@@ -52,3 +52,4 @@ app.command("history", epilog=history.EXAMPLES)(history.history)
 app.command("trace", epilog=trace.EXAMPLES)(trace.trace)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("config", epilog=config.EXAMPLES)(config.config)
+app.add_typer(experiment.experiment, name="experiment")

@@ -13,8 +13,22 @@ from braid.cli.app import app
 from braid.cli.scale import numbers_of
 from braid.cli.sub import Scope
 from braid.topics import SCOPES
+from spark.requests import decode_request
 
-COMMANDS = ("up", "down", "status", "scale", "replace", "sub", "pub", "history", "trace", "explain", "config")
+COMMANDS = (
+    "up",
+    "down",
+    "status",
+    "scale",
+    "replace",
+    "sub",
+    "pub",
+    "history",
+    "trace",
+    "explain",
+    "config",
+    "experiment",
+)
 HEAVY = ("pyspark", "fastapi", "kazoo", "uvicorn", "plyvel", "numpy")
 NOWHERE = "http://127.0.0.1:9"  # the discard port, where nothing listens
 
@@ -36,6 +50,8 @@ def test_version_and_help() -> None:
     "arguments",
     [
         ["--help"],
+        ["experiment", "--help"],
+        ["experiment", "workload", "--help"],
         ["--url", NOWHERE, "pub", '{"attributes": {}}'],
         ["--url", NOWHERE, "scale", "matcher", "3"],
         ["--url", NOWHERE, "sub", "n = 1", "--word", "rain", "--topic", "a/#", "--circle", "1,2,3"],
@@ -239,3 +255,32 @@ def test_config_errors_are_explained(tmp_path: Path) -> None:
 def test_the_entry_point_is_installed() -> None:
     done = subprocess.run([sys.executable, "-m", "braid.cli", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("braid ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "request_"),
+    [
+        (
+            ["workload", "posts", "--rows", "10", "--out", "x", "--data", "y"],
+            {"type": "workload", "kind": "posts", "rows": 10, "out": "x", "data": "y", "seed": 1, "matches": 10},
+        ),
+        (["words", "--posts", "x", "--out", "y"], {"type": "words", "posts": "x", "out": "y", "vocabulary": 10_000}),
+    ],
+)
+def test_experiments_are_handed_over(
+    arguments: list[str], request_: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr("os.execv", lambda _file, command: started.append(command))
+    assert runner.invoke(app, ["experiment", *arguments]).exit_code == 0
+    ((*_, module, request),) = started
+    assert module == "spark.running"
+    assert json.loads(request).items() >= request_.items()
+    decode_request(request)
+
+
+def test_an_experiment_that_makes_no_sense() -> None:
+    command = [sys.executable, "-m", "braid.cli", "experiment", "workload", "", "--rows", "5", "--out", "x"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "error: there is no workload ''; one of: readings, posts, fleets, subscriptions\n"

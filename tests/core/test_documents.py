@@ -24,7 +24,7 @@ from tests.service.fake_door import FakeDoor
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
-SOURCES = [file for top in ("braid", "services", "coordinator") for file in sorted((ROOT / top).rglob("*.py"))]
+SOURCES = [file for top in ("braid", "services", "coordinator", "spark") for file in sorted((ROOT / top).rglob("*.py"))]
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -267,7 +267,11 @@ def test_every_command_and_option_that_is_named_exists(document: Path) -> None:
         if called is None:
             continue
         assert called[1] in commands, line
-        known = {option for parameter in commands[called[1]].params for option in parameter.opts}
+        command = commands[called[1]]
+        if (below := re.match(r" ([a-z]+)\b", called[2])) and hasattr(command, "commands"):
+            assert below[1] in command.commands, line
+            command = command.commands[below[1]]
+        known = {option for parameter in command.params for option in parameter.opts}
         assert set(re.findall(r"(?<=\s)--[a-z-]+", called[2])) <= known, line
 
 

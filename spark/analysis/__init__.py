@@ -1,0 +1,1 @@
+"""What was measured, as tables: every function takes DataFrames and gives one."""

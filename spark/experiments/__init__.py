@@ -1,0 +1,1 @@
+"""Experiments against a real cluster: plans, the driver, and what it measures."""

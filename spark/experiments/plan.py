@@ -1,0 +1,124 @@
+"""A plan: which configurations are measured under which loads, how often, and where a cluster scales meanwhile.
+
+Plans are TOML files. A cell is one measurement of a plan: one configuration, one load, one rate, one repetition; or one
+live scaling. The name of a cell is all there is to it, so a cell that was measured is known again.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from benchmarks.scaling.steps import steps_of
+from spark.errors import ExperimentError
+from spark.experiments.configurations import Layout, layout_of
+
+BUILT_IN = Path(__file__).parent / "plans"
+SUBSCRIPTIONS_MAX = 10_000_000
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Scaling(_Part):
+    """One cluster that scales under constant traffic, the experiment of Figure 13."""
+
+    configuration: str
+    steps: Annotated[list[str], Field(min_length=1, description="one after the other, e.g. matcher=3")]
+    subscriptions: Annotated[int, Field(ge=1, le=SUBSCRIPTIONS_MAX)]
+    rate: Annotated[float, Field(gt=0, description="publications per second")] = 2_000.0
+    new_subscriptions: Annotated[float, Field(ge=0, description="per second")] = 1_000.0
+    calm_s: Annotated[float, Field(gt=0, le=600, description="before, between and after the steps")] = 5.0
+
+    @field_validator("steps")
+    @classmethod
+    def _are_steps(cls, steps: list[str]) -> list[str]:
+        steps_of(" ".join(steps))
+        return steps
+
+    @field_validator("configuration")
+    @classmethod
+    def _is_configuration(cls, text: str) -> str:
+        return str(layout_of(text))
+
+
+class Plan(_Part):
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")]
+    title: str = ""
+    configurations: list[str] = []
+    subscriptions: list[Annotated[int, Field(ge=1, le=SUBSCRIPTIONS_MAX)]] = []
+    rates: list[Annotated[float, Field(ge=0)]] = [0.0]  # publications per second; 0: as many as are acknowledged
+    repetitions: Positive = 1
+    seconds: Annotated[float, Field(gt=0, le=3600, description="that a cell is measured")] = 8.0
+    warm_up_s: Annotated[float, Field(ge=0, le=600)] = 2.0
+    seed: int = 1
+    scalings: list[Scaling] = []
+
+    @field_validator("configurations")
+    @classmethod
+    def _are_configurations(cls, texts: list[str]) -> list[str]:
+        return [str(layout_of(text)) for text in texts]
+
+    def cells(self) -> Iterator["Cell"]:
+        """Repetitions of one kind lie apart, so that a slow minute is not one cell's alone."""
+        for repetition in range(1, self.repetitions + 1):
+            for subscriptions, configuration, rate in product(self.subscriptions, self.configurations, self.rates):
+                yield Cell(layout_of(configuration), subscriptions, rate, repetition)
+            for scaling in self.scalings:
+                layout = layout_of(scaling.configuration)
+                yield Cell(layout, scaling.subscriptions, scaling.rate, repetition, scaling)
+
+
+class Cell(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    layout: Layout
+    subscriptions: int
+    rate: float
+    repetition: int
+    scaling: Scaling | None = None
+
+    def __init__(
+        self, layout: Layout, subscriptions: int, rate: float, repetition: int, scaling: Scaling | None = None
+    ) -> None:
+        super().__init__(layout=layout, subscriptions=subscriptions, rate=rate, repetition=repetition, scaling=scaling)
+
+    @property
+    def name(self) -> str:
+        rate = f"{self.rate:g}" if self.rate else "flood"
+        steps = "" if self.scaling is None else "_" + "_".join(self.scaling.steps)
+        return f"{self.layout}_{self.subscriptions}_{rate}{steps}_{self.repetition}"
+
+
+def read_plan(wanted: str) -> Plan:
+    """A built-in one by its name, or any by its path. Raises `ExperimentError`."""
+    path = BUILT_IN / f"{wanted}.toml" if (BUILT_IN / f"{wanted}.toml").is_file() else Path(wanted)
+    if not path.is_file():
+        known = ", ".join(sorted(one.stem for one in BUILT_IN.glob("*.toml")))
+        raise ExperimentError(f"there is no plan '{wanted}': give the path of a TOML file, or one of: {known}")
+    try:
+        plan = Plan.model_validate(tomllib.loads(path.read_text()))
+    except tomllib.TOMLDecodeError as error:
+        raise ExperimentError(f"{path} is no TOML: {error}") from None
+    except ValidationError as error:
+        raise ExperimentError(f"{path}:\n{_problems(error)}") from None
+    if not plan.scalings and not (plan.configurations and plan.subscriptions and plan.rates):
+        raise ExperimentError(
+            f"{path}: nothing to measure: give configurations, subscriptions and rates, none of them empty, or scalings"
+        )
+    return plan
+
+
+def _problems(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors():
+        where = ".".join(map(str, problem["loc"])) or "the plan"
+        what = "there is no such field" if problem["type"] == "extra_forbidden" else problem["msg"]
+        lines.append(f"  {where}: {what}")
+    return "\n".join(lines)

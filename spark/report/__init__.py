@@ -1,0 +1,1 @@
+"""One page about an experiment: what was measured, as pictures, tables and words."""

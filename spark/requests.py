@@ -1,0 +1,53 @@
+"""What the command line asks for. It hands one of these over as JSON, and knows nothing else of this package."""
+
+from pathlib import Path
+
+import msgspec
+
+PUBLICATIONS = ("readings", "posts", "fleets")
+SUBSCRIPTIONS = "subscriptions"
+KINDS = (*PUBLICATIONS, SUBSCRIPTIONS)
+SUBSCRIBED = ("readings", "posts", "fleets", "topics")
+SOURCES = ("taxis", "flights")
+
+
+class Workload(msgspec.Struct, tag="workload", forbid_unknown_fields=True, frozen=True):
+    kind: str
+    rows: int
+    seed: int
+    out: Path
+    on: str | None = None
+    matches: float = 10.0
+    data: Path | None = None
+    source: str | None = None
+    master: str = "local[*]"
+    partitions: int | None = None
+    overwrite: bool = False
+    json: bool = False
+
+
+class Words(msgspec.Struct, tag="words", forbid_unknown_fields=True, frozen=True):
+    posts: Path
+    out: Path
+    vocabulary: int = 10_000
+    master: str = "local[*]"
+    overwrite: bool = False
+    json: bool = False
+
+
+class Run(msgspec.Struct, tag="run", forbid_unknown_fields=True, frozen=True):
+    plan: str
+    out: Path
+    json: bool = False
+
+
+class Report(msgspec.Struct, tag="report", forbid_unknown_fields=True, frozen=True):
+    results: Path  # of one plan
+    out: Path | None = None
+    against: str = ""  # a commit
+    master: str = "local[*]"
+    json: bool = False
+
+
+Request = Workload | Words | Run | Report
+decode_request = msgspec.json.Decoder(Request, dec_hook=lambda kind, given: kind(given)).decode

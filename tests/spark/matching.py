@@ -1,0 +1,116 @@
+"""A publication matches as many subscriptions as was asked for, found by the broker's own index and by brute force."""
+
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from braid.config import Limits
+from braid.matching.index import MatchIndex
+from braid.matching.meaning import accepts, read_publication
+from braid.subscription import SubscriptionRecord, check_subscription, decode_subscription
+from spark.errors import ExperimentError
+from spark.workloads import word_shares, zone_subscriptions
+from spark.workloads.fleets import CITY
+from spark.workloads.subscriptions import SHARE_MAX, Rung, blended, share_of
+from spark.workloads.word_subscriptions import demands_for
+from tests.spark.recordings import record_posts
+from tests.spark.workload_cases import published, rows_of, subscriptions
+
+__all__ = [
+    "test_a_ladder_gives_the_wanted_share",
+    "test_many_words_are_demanded_where_few_posts_shall_match",
+    "test_publications_match_as_often_as_asked",
+    "test_recorded_posts_match_as_often_as_asked",
+    "test_too_few_subscriptions",
+    "test_zones_reach_beyond_the_area",
+]
+
+ABOUT = {"readings": "readings", "posts": "posts", "fleets": "fleets", "topics": "posts"}
+TOLERANCE = 0.1
+
+
+def tolerance(rows: int) -> float:
+    """Few subscriptions are a small sample."""
+    return TOLERANCE if rows > 150 else 2 * TOLERANCE
+
+
+@pytest.mark.parametrize(("rows", "matches"), [(150, 15), (1_000, 10), (20_000, 2)])
+@pytest.mark.parametrize("on", ABOUT)
+def test_publications_match_as_often_as_asked(spark: SparkSession, on: str, rows: int, matches: float) -> None:
+    contents = published(spark, ABOUT[on])
+    records = records_of(subscriptions(spark, on, rows, matches))
+    counts = matched(records, contents)
+    assert fmean(counts) == pytest.approx(matches, rel=tolerance(rows))
+    if on not in ("posts", "topics"):
+        # Each one, wherever it is and whatever its value; how many there are varies as chance does.
+        assert stdev(counts) < 2 * matches**0.5
+    if rows <= 1_000:
+        some = [read_publication(row["publication"]) for row in contents[:5]]
+        assert counts[:5] == [sum(accepts(record, content, None, 0) for record in records) for content in some]
+
+
+def test_recorded_posts_match_as_often_as_asked(spark: SparkSession, tmp_path: Path) -> None:
+    record_posts(tmp_path, [row["text"] for row in published(spark, "posts")[:400]])
+    counts = matched(
+        records_of(subscriptions(spark, "posts", 500, 5, tmp_path)), rows_of(spark, "posts", 400, data=tmp_path)
+    )
+    assert fmean(counts) == pytest.approx(5, rel=TOLERANCE)
+
+
+def test_many_words_are_demanded_where_few_posts_shall_match() -> None:
+    sizes = {demand.topic_words for _, demand in demands_for(10 / 1_000_000)}
+    assert sizes >= {1, 2, 3}
+    for share in (0.1, 1e-3, 1e-5, 1e-7):
+        demands = demands_for(share)
+        assert sum(weight for weight, _ in demands) == pytest.approx(1)
+        shares = {rung.kind: rung.share for words in range(4) for rung in word_shares.ladder(words)}
+        assert sum(weight * shares[demand] for weight, demand in demands) == pytest.approx(share)
+    with pytest.raises(ExperimentError, match="more --matches or fewer --rows"):
+        demands_for(1e-15)
+
+
+def test_a_ladder_gives_the_wanted_share() -> None:
+    ladder = [Rung("often", 0.5), Rung("seldom", 0.1), Rung("never", 0.0)]
+    for share, first, weight in ((0.2, "often", 0.25), (0.05, "seldom", 0.5)):
+        (one, kind), (other, _) = blended(ladder, share)
+        assert kind == first
+        assert one == pytest.approx(weight)
+        assert one + other == pytest.approx(1)
+    assert blended(ladder, 0.7) == []
+
+
+def test_zones_reach_beyond_the_area() -> None:
+    for share in (SHARE_MAX, 1e-3, 1e-7):
+        around, size_m2 = zone_subscriptions.spread_over(CITY, share)
+        assert size_m2 == pytest.approx(share * around.size_m2(), rel=1e-6)
+        assert around.south < CITY.south < CITY.north < around.north
+
+
+def test_too_few_subscriptions() -> None:
+    assert share_of(50, 10) == SHARE_MAX
+    with pytest.raises(ExperimentError, match="at least --rows 50"):
+        share_of(49, 10)
+
+
+def matched(records: list[SubscriptionRecord], publications: list[Row]) -> list[int]:
+    """How many subscriptions each publication matches."""
+    index = MatchIndex()
+    index.add_many(records)
+    return [len(ids) for ids in index.match([row["publication"].encode() for row in publications], 0).ids()]
+
+
+def records_of(subscribed: list[Row]) -> list[SubscriptionRecord]:
+    return [
+        check_subscription(
+            decode_subscription(row["subscription"]),
+            Limits(),
+            0,
+            id=f"s-{row['number']}",
+            subscriber=row["subscriber"],
+            home="connpoint-1",
+            temporary=False,
+        )
+        for row in subscribed
+    ]

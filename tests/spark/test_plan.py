@@ -1,0 +1,90 @@
+"""Plans: what they may say, and the cells they come to."""
+
+from pathlib import Path
+
+import pytest
+
+from spark.errors import ExperimentError
+from spark.experiments.configurations import Layout, layout_of
+from spark.experiments.plan import read_plan
+
+
+def written(path: Path, text: str) -> str:
+    plan = path / "plan.toml"
+    plan.write_text(text)
+    return str(plan)
+
+
+def test_a_plan_comes_to_its_cells(tmp_path: Path) -> None:
+    plan = read_plan(
+        written(
+            tmp_path,
+            """
+            name = "small"
+            configurations = ["1-1-1", "1-2-2"]
+            subscriptions = [100, 1_000]
+            repetitions = 2
+            [[scalings]]
+            configuration = "1-1-1"
+            steps = ["matcher=3", "matcher=1"]
+            subscriptions = 500
+            """,
+        )
+    )
+    names = [cell.name for cell in plan.cells()]
+    assert names[:5] == [
+        "1-1-1_100_flood_1",
+        "1-2-2_100_flood_1",
+        "1-1-1_1000_flood_1",
+        "1-2-2_1000_flood_1",
+        "1-1-1_500_2000_matcher=3_matcher=1_1",
+    ]
+    assert len(names) == len(set(names)) == 10
+
+
+@pytest.mark.parametrize("name", ["quick", "paper"])
+def test_built_in_plans_can_be_read(name: str) -> None:
+    plan = read_plan(name)
+    assert plan.name == name
+    assert list(plan.cells())
+
+
+def test_the_quick_plan_has_what_was_asked_for() -> None:
+    plan = read_plan("quick")
+    assert plan.configurations == ["1-1-1", "1-2-1", "1-3-1", "1-2-2"]
+    assert plan.subscriptions == [1_000, 10_000, 100_000]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('name = "p"\nconfigurations = ["1-1-1"]\nsubscriptions = []', "nothing to measure"),
+        ('name = "p"\nconfigurations = ["1-1-1"]\nsubscriptions = [10]\nrates = []', "nothing to measure"),
+        ('name = "p"\ncolour = "red"\nconfigurations = ["1-1-1"]', "colour: there is no such field"),
+        ('name = "p"\nconfigurations = ["1-1"]', "write access points, matchers and exit points, as in 1-3-2"),
+        ('name = "p"\nconfigurations = ["1-0-1"]', "each layer has 1 to 16 slices"),
+        ('name = "p"\nconfigurations = ["1-1-1"]\nsubscriptions = [0]', "subscriptions.0: Input should be greater"),
+        ('name = "P!"', "name: String should match"),
+        ("name = ", "is no TOML"),
+        ('name = "p"\n[[scalings]]\nconfiguration = "1-1-1"\nsteps = []\nsubscriptions = 5', "scalings.0.steps"),
+        (
+            'name = "p"\n[[scalings]]\nconfiguration = "1-1-1"\nsteps = ["matcher"]\nsubscriptions = 5',
+            "matcher: expected LAYER=NUMBER",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_said(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        read_plan(written(tmp_path, text))
+    assert says in str(caught.value)
+
+
+def test_a_plan_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(ExperimentError, match=r"there is no plan 'slow'.*paper, quick"):
+        read_plan("slow")
+
+
+def test_a_configuration_reads_as_it_is_written() -> None:
+    assert layout_of("1-3-2") == Layout(1, 3, 2)
+    assert str(Layout(1, 3, 2)) == "1-3-2"
+    assert Layout(1, 3, 2).slices == "accesspoint=1,matcher=3,exitpoint=2"

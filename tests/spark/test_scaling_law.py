@@ -1,0 +1,38 @@
+"""The model of scaling finds the parameters that made the points."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark.analysis.scaling_law import ScalingLaw, fit
+
+parameters = st.floats(0, 0.5), st.floats(0, 0.05)
+
+
+@given(*parameters)
+def test_it_finds_the_law_that_made_the_points(contention: float, coherence: float) -> None:
+    law = ScalingLaw(contention, coherence, 1.0, 6)
+    found = fit([(p, law.speedup(p)) for p in range(1, 7)])
+    assert found is not None
+    assert found.contention == pytest.approx(contention, abs=1e-6)
+    assert found.coherence == pytest.approx(coherence, abs=1e-6)
+    assert found.r_squared > 0.999 or contention + coherence < 1e-9
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.floats(0.05, 20)), min_size=2, max_size=10))
+def test_neither_part_is_ever_below_zero(points: list[tuple[float, float]]) -> None:
+    found = fit(points)
+    if found is not None:
+        assert found.contention >= 0
+        assert found.coherence >= 0
+        assert found.speedup(1) == 1
+
+
+def test_two_unknowns_need_two_configurations() -> None:
+    assert fit([(1, 1.0), (2, 1.8)]) is None
+    assert fit([(1, 1.0)]) is None
+
+
+def test_where_it_is_fastest() -> None:
+    assert ScalingLaw(0.0, 0.01, 1.0, 3).peak == pytest.approx(10.0)
+    assert ScalingLaw(0.1, 0.0, 1.0, 3).peak == float("inf")
