@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,16 @@ async def test_the_disk_has_its_turn_also_while_writes_never_stop(tmp_path: Path
     assert not any(asked), "no write waits for the disk"
 
 
+async def flushed_until(database: GroupCommit, condition: Callable[[], bool]) -> None:
+    """As a slice does, in each tick."""
+
+    def is_so() -> bool:
+        database.flush()
+        return condition()
+
+    await until(is_so)
+
+
 async def test_no_write_waits_while_the_disk_is_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forcing, may_end = threading.Event(), threading.Event()
 
@@ -183,7 +194,7 @@ async def test_no_write_waits_while_the_disk_is_forced(tmp_path: Path, monkeypat
     monkeypatch.setattr(os, "fdatasync", slow)
     database = await opened(tmp_path, fsync="interval", fsync_interval_s=0.01)
     await written(lambda done: database.put(b"1", b"", done))
-    await until(lambda: (database.flush(), forcing.is_set())[1])
+    await flushed_until(database, forcing.is_set)
     for n in range(10):
         assert await written(lambda done, n=n: database.put(b"%d" % n, b"", done)) is None  # type: ignore[misc]  # bound now
     assert database.forced == 0
@@ -203,7 +214,7 @@ async def test_a_disk_that_fails_is_forced_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "fdatasync", fails_once)
     database = await opened(tmp_path, fsync="interval", fsync_interval_s=0.01)
     await written(lambda done: database.put(b"1", b"", done))
-    await until(lambda: (database.flush(), database.forced == 1)[1])
+    await flushed_until(database, lambda: database.forced == 1)
     await database.close()
 
 
