@@ -3,8 +3,9 @@
     handshake ──Hello of ours──▶ open ──any reason──▶ closed
 
 Invariants: no message is delivered before the peer's `Hello` was accepted; messages are delivered in the order they
-were sent; a link that is closed delivers and sends nothing. What was sent and not delivered when a link closes is
-lost; the retry loop of the connection points is what makes up for it.
+were sent; a link that is closed delivers and sends nothing. What was sent and not delivered when a link breaks is
+lost; the retry loop of the connection points is what makes up for it. A link that is only not needed any more sends
+what it has first.
 
 One read may bring thousands of messages. They are delivered some at a time, with a turn for everybody else in between,
 and nothing more is read from this peer until they are.
@@ -33,6 +34,7 @@ from braid.messages import AnyMessage
 log = structlog.get_logger()
 
 _TRANSPORT_BUFFER_BYTES = 256 * 1024
+_FINISHES_S_MAX = 5.0  # until a peer that does not read is left alone
 # Messages in one turn of the event loop. Not bytes: large batches of publications are few messages, and to handle those
 # of one read together is a third cheaper for everybody behind. A subscription costs a matcher up to 80 µs.
 DELIVERED_MAX = 50
@@ -213,16 +215,31 @@ class Link(asyncio.Protocol):
             elif not self._unsent:
                 self._transport.write(HEARTBEAT)
 
+    def finish(self, reason: str) -> None:
+        """Closes it when everything is sent that was to be: nobody repeats an answer because its link was let go."""
+        transport = self._transport
+        if not self.is_open or transport is None or transport.is_closing():
+            self.close(reason)
+            return
+        self._close_reason = self._close_reason or reason
+        transport.write(b"".join(self._unsent))
+        self._forget()
+        transport.close()
+        self._loop.call_later(_FINISHES_S_MAX, transport.abort)
+
     def close(self, reason: str) -> None:
-        if not self._close_reason:
-            self._close_reason = reason
+        """At once, whatever is still to be sent."""
+        self._close_reason = self._close_reason or reason
+        self._forget()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _forget(self) -> None:
         self.is_open = False
         self._unsent.clear()
         self._unsent_bytes = 0
         self._bodies.clear()
         self._messages = []
-        if self._transport is not None:
-            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._handshake_timer is not None:

@@ -97,7 +97,7 @@ class LinkPool:
         if target.task is not None:
             target.task.cancel()
         if target.link is not None:
-            target.link.close("no longer needed")
+            target.link.finish("no longer needed")
 
     async def _keep_linked(self, name: str, target: _Target) -> None:
         host, _, port = target.address.rpartition(":")

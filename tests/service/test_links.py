@@ -69,6 +69,17 @@ async def test_what_waits_for_its_turn_is_lost_with_the_link() -> None:
 
 
 @on_both_loops
+async def test_what_was_sent_arrives_although_the_link_is_let_go() -> None:
+    """An acknowledgement, say: whoever waits for it would wait for ever."""
+    async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
+        await linked(matcher, exitpoint)
+        matcher.send(exitpoint, *range(3000), size=1000)
+        matcher.pool.retarget({})
+        await until(lambda: ("down", "matcher-1") in exitpoint.events)
+        assert exitpoint.received == list(range(3000))
+
+
+@on_both_loops
 async def test_a_batch_longer_than_a_frame_arrives_whole() -> None:
     async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
         await linked(matcher, exitpoint)

@@ -23,43 +23,43 @@ def test_all_guarantees_hold(seeds: range) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(36, 300), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(36, 220), ids=name_of)
 def test_all_guarantees_hold_for_many_more(seeds: range) -> None:
     assert problems_of(ScalingSimulation, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 65), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(1, 45), ids=name_of)
 def test_all_guarantees_hold_while_everybody_hears_of_it_late(seeds: range) -> None:
     assert problems_of(LateScalingSimulation, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 65), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(1, 45), ids=name_of)
 def test_all_guarantees_hold_while_slices_that_were_left_out_linger(seeds: range) -> None:
     assert problems_of(LingeringScalingSimulation, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 65), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(1, 45), ids=name_of)
 def test_all_guarantees_hold_while_somebody_hears_nothing_from_zookeeper(seeds: range) -> None:
     assert problems_of(DeafScalingSimulation, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 150), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(1, 110), ids=name_of)
 def test_all_guarantees_hold_while_links_break_all_the_time(seeds: range) -> None:
     assert problems_of(RoughScalingSimulation, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 65), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(1, 45), ids=name_of)
 def test_all_guarantees_hold_while_some_messages_take_very_long(seeds: range) -> None:
     assert problems_of(StallingScalingSimulation, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 40), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(1, 30), ids=name_of)
 def test_all_guarantees_hold_while_calls_are_overtaken(seeds: range) -> None:
     assert problems_of(CallsAreOvertaken, seeds) == []
 
