@@ -25,3 +25,12 @@ def is_caught(kind: Callable[[int], Simulation], problem: str) -> bool:
     """Whether some seed shows a problem of this kind, where a rule was taken away."""
     seeds = range(1, SEEDS_UNTIL_CAUGHT_MAX + 1)
     return any(text.startswith(f"{problem}:") for seed in seeds for text in kind(seed).run())
+
+
+def from_seed(first: int, kind: Callable[[int], Simulation]) -> Callable[[int], Simulation]:
+    """Few seeds show what a rule is for, and this is the first of them."""
+
+    def later(seed: int) -> Simulation:
+        return kind(seed + first - 1)
+
+    return later

@@ -23,7 +23,7 @@ def test_all_guarantees_hold(kind: type[Simulation]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(2, 300), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(2, 240), ids=name_of)
 @pytest.mark.parametrize("kind", [PastSimulation, DistinctSimulation])
 def test_they_hold_for_many_more(seeds: range, kind: type[Simulation]) -> None:
     assert problems_of(kind, seeds) == []

@@ -47,7 +47,7 @@ def test_all_guarantees_hold_while_somebody_hears_nothing_from_zookeeper(seeds: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 110), ids=name_of)
+@pytest.mark.parametrize("seeds", parts(1, 80), ids=name_of)
 def test_all_guarantees_hold_while_links_break_all_the_time(seeds: range) -> None:
     assert problems_of(RoughScalingSimulation, seeds) == []
 
