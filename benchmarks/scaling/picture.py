@@ -11,7 +11,7 @@ _WIDTH_MIN, _LEFT, _RIGHT = 960, 70, 20
 _SECOND_MIN = 20  # so that the names of steps find room beside each other
 _TOP, _PANEL, _BETWEEN = 74, 190, 58
 _HEIGHT = _TOP + 2 * _PANEL + _BETWEEN + 50
-_COLOURS = {
+COLOURS = {  # of the phases
     "asked": "#eceff1",
     "gathering": "#eceff1",
     "copying": "#e8f5e9",
@@ -77,7 +77,7 @@ def draw_story(story: Story) -> str:
     return _draw(
         _Drawn(
             f"{len(story.steps)} steps with {story.subscriptions:,} subscriptions and {story.new_at_end:,} new ones",
-            [(phase, _WORDS.get(phase, phase)) for phase in _COLOURS if phase != "asked"],
+            [(phase, _WORDS.get(phase, phase)) for phase in COLOURS if phase != "asked"],
             [
                 _Shaded(f"{told.step}{'' if told.state == 'done' else f', {told.state}'}", told.asked_s, told.phase_s)
                 for told in story.steps
@@ -114,7 +114,7 @@ def _draw(drawn: _Drawn) -> str:
 def _legend(legend: list[tuple[str, str]]) -> list[str]:
     parts, at = [], _LEFT
     for phase, label in legend:
-        parts.append(f'<rect x="{at}" y="34" width="14" height="14" fill="{_COLOURS[phase]}" stroke="#90a4ae"/>')
+        parts.append(f'<rect x="{at}" y="34" width="14" height="14" fill="{COLOURS[phase]}" stroke="#90a4ae"/>')
         parts.append(_text(at + 20, 46, label))
         at += 34 + 6 * len(label)
     return parts
@@ -129,7 +129,7 @@ def _shades(drawn: _Drawn) -> list[str]:
         for phase, took_s in phase_s.items():
             x = drawn.x(at_s)
             width = max(1.5, drawn.x(at_s + took_s) - x)  # so that a short one is seen at all
-            parts.append(f'<rect x="{x}" y="{_TOP}" width="{width:.1f}" height="{height}" fill="{_COLOURS[phase]}"/>')
+            parts.append(f'<rect x="{x}" y="{_TOP}" width="{width:.1f}" height="{height}" fill="{COLOURS[phase]}"/>')
             at_s += took_s
         anchor = 'text-anchor="end"' if begin > drawn.width - 180 else ""  # it would end outside
         labels.append(_text(begin, _TOP + _PANEL + 15 + 15 * (place % 2), label, anchor))

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from benchmarks.scaling.picture import COLOURS
 from spark.report.tables import Row, Tables
 
 mpl.use("svg")
@@ -23,15 +24,6 @@ _STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "grid.alpha": 0.3,
     "lines.linewidth": 1.6,
-}
-_PHASES = {
-    "asked": "#eceff1",
-    "gathering": "#eceff1",
-    "copying": "#e8f5e9",
-    "moving": "#cfe8fc",
-    "changing": "#ffcc80",
-    "flushing": "#a5d6a7",
-    "ending": "#d1c4e9",
 }
 _MODEL_TO = 12  # processors
 
@@ -125,7 +117,7 @@ def time_line(tables: Tables, configuration: str, step: str) -> str:
     def draw(axes: Axes) -> None:
         for row in of_step(tables.phases):
             label = f"{row['phase']} {row['end_s'] - row['begin_s']:.2f} s"
-            axes.axvspan(row["begin_s"], row["end_s"], color=_PHASES.get(row["phase"], "#eeeeee"), label=label, lw=0)
+            axes.axvspan(row["begin_s"], row["end_s"], color=COLOURS.get(row["phase"], "#eeeeee"), label=label, lw=0)
         bins = of_step(tables.bins)
         rates = [row["delivered"] / row["width_s"] for row in bins]
         axes.plot([row["at_s"] for row in bins], rates, color="#c62828", linewidth=0.9)
