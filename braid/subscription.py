@@ -47,7 +47,7 @@ class SubscriptionPatch(msgspec.Struct, forbid_unknown_fields=True, rename={"fro
     until: str | int | float | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True):
+class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A checked subscription, as it travels and is stored."""
 
     id: str

@@ -16,7 +16,7 @@ from braid.matching.chains import Position
 from braid.matching.changes import ADDED_AT_ONCE, Changes
 from braid.matching.checking import Checks
 from braid.matching.compiling import Given, compile_parts, compile_whole
-from braid.matching.engine import changing, counts, gathering, programs
+from braid.matching.engine import changing, counts, gathering, program_slots, programs
 from braid.matching.engine.hashing import SECRET_WORDS, new_secret
 from braid.matching.engine.memory import COUNTS, MATCHED, SUBSCRIPTIONS, SUBSCRIPTIONS_MAX, Memory
 from braid.matching.engine.programs import CHECKED, ZONED
@@ -51,13 +51,15 @@ class MatchIndex:
         self._memory = Memory()
         self._counts = self._memory.view(COUNTS, counts.COUNTS_WORDS)
         self._counts[counts.POOL_USED] = 8
-        for mask in (counts.KEY_SLOTS_MASK, counts.ATTRIBUTE_SLOTS_MASK, counts.PROGRAM_SLOTS_MASK):
+        for mask in (counts.KEY_SLOTS_MASK, counts.ATTRIBUTE_SLOTS_MASK):
             self._counts[mask] = counts.SLOTS_FIRST
+        first = counts.PROGRAM_MASKS_FIRST
+        self._counts[first : first + program_slots.TABLES] = program_slots.TABLE_MASK_FIRST
         self._counts[counts.SECRET : counts.SECRET + SECRET_WORDS] = new_secret()
         changing.start(self._memory.addresses)
         self._changes = Changes(self._memory)
         self._room = Room(self._memory)
-        self._records = Records()
+        self._records = Records(self._memory)
         self._writer = RowWriter(self._memory)
         self._shapes = TopicShapes(self._memory)
         self._relations = Relations()
@@ -78,6 +80,7 @@ class MatchIndex:
         return iter(self._records)
 
     def ids(self) -> Iterator[str]:
+        """In no order."""
         return self._records.known_ids()
 
     def walk_ids(self) -> Iterator[str]:
@@ -148,7 +151,6 @@ class MatchIndex:
         ids: list[list[str]] = []
         homes: list[list[str]] = []
         unreadable = 0
-        self._counts[counts.IDS] = self._records.ids.ctypes.data
         now = format_instant(now_s).encode()
         for chunk in chunks(contents):
             these = None if positions is None else positions[len(ids) : len(ids) + len(chunk)]
@@ -156,7 +158,7 @@ class MatchIndex:
             ids += in_lists(self._records.ids, ends, numbers)
             unreadable += bad
             if several:
-                words = self._memory.view(SUBSCRIPTIONS, len(self._records.ids) * programs.SUBSCRIPTION)
+                words = self._memory.view(SUBSCRIPTIONS, self._records.numbers_end * programs.SUBSCRIPTION)
                 of_each = words[numbers * programs.SUBSCRIPTION + programs.HOME] & programs.HOME_MASK
                 homes += in_lists(np.array(self._home_names, dtype=object), ends, of_each)
         if self._counts[counts.HOT]:

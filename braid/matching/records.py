@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from braid.id_tables import IdMap
+from braid.matching.engine.memory import IDS, SUBSCRIPTIONS_MAX, Memory
 from braid.subscription import SubscriptionRecord
 
-_NUMBERS_FIRST = 1536  # no power of two: the engine's tables grow there, and all at once would be felt
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SubscriptionRecord).decode
 
@@ -21,16 +22,25 @@ NOBODY = -1
 
 
 class Records:
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+    def __init__(self, memory: Memory) -> None:
+        self._numbers: IdMap[int] = IdMap()
         self._encoded: list[bytes | None] = [None]  # the engine knows no number 0
         self._free: list[int] = []
-        self.ids: np.ndarray[Any, np.dtype[np.object_]] = np.empty(_NUMBERS_FIRST, dtype=object)
-        self._first_of: dict[str, int] = {}
+        # For all there may ever be: an array that grows would be copied, and the engine knows its address.
+        self.ids: np.ndarray[Any, np.dtype[np.object_]] = memory.objects(IDS, SUBSCRIPTIONS_MAX)
+        self._first_of: IdMap[int] = IdMap()  # by subscriber
         self._before, self._behind = array("i", [NOBODY]), array("i", [NOBODY])
+
+    def __del__(self) -> None:
+        self.ids[: len(self._encoded)] = None  # the memory they lie in knows nothing of references
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    @property
+    def numbers_end(self) -> int:
+        """All numbers there are lie below."""
+        return len(self._encoded)
 
     def __iter__(self) -> Iterator[SubscriptionRecord]:
         return (_decode(encoded) for encoded in list(self._encoded) if encoded is not None)
@@ -70,10 +80,6 @@ class Records:
         self._encoded.append(None)
         self._before.append(NOBODY)
         self._behind.append(NOBODY)
-        if number == len(self.ids):
-            # In place, which spares the system a copy and us the counting of references. Nobody else keeps the array.
-            self.ids.resize(2 * number, refcheck=False)
-            self.ids[number:] = None
         return number
 
     def release(self, number: int) -> None:

@@ -11,6 +11,7 @@ Invariants:
 
 from collections.abc import Callable, Iterator
 
+from braid.id_tables import IdMap, IdSet
 from braid.messages import Kept, Match, Notifications, Received, Send
 from services.connpoint.catching_up import CatchingUp, Part
 
@@ -57,8 +58,8 @@ class DeliveryCore:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._latest: dict[str, Latest] = {}
-        self.subscribers: dict[str, str] = {}  # subscription id -> subscriber, of all subscriptions homed here
-        self.distinct: set[str] = set()  # those of them that are
+        self.subscribers: IdMap[str] = IdMap()  # subscription id -> subscriber, of all subscriptions homed here
+        self.distinct = IdSet()  # those of them that are
         self.catching_up = CatchingUp(held_max, held_bytes_max)
         self.repeated = 0
         self.unclaimed = 0

@@ -14,6 +14,7 @@ from itertools import islice
 import msgspec
 
 from braid.anchors import text_of
+from braid.id_tables import IdSet
 from braid.messages import Anchors, AnchorsKnown, Send
 from braid.subscription import SubscriptionRecord
 
@@ -65,7 +66,7 @@ class Announcing:
         self.is_on = False  # somebody routes by anchors
         self._counts: dict[str, int] = {}  # by anchor: how many subscriptions
         self._walking: Iterator[str] | None = None
-        self._counted: set[str] = set()  # ids, while the walk goes on
+        self._counted = IdSet()  # ids, while the walk goes on
         self._linked: set[str] = set()  # access points that have had a link here
         self._listeners: dict[str, _Listener] = {}
         self._parts: dict[str, int] = {}  # sent to each; never the same number twice
@@ -112,7 +113,7 @@ class Announcing:
         self._awaited = frozenset(accesspoints)
         if is_on != self.is_on:
             self.is_on = is_on
-            self._counts, self._listeners, self._counted = {}, {}, set()
+            self._counts, self._listeners, self._counted = {}, {}, IdSet()
             self._walking = self._walk() if is_on else None
         self._listeners = {name: kept for name, kept in self._listeners.items() if name in self._awaited}
         for name in sorted(self._awaited & self._linked):
@@ -150,7 +151,7 @@ class Announcing:
                 self._counted.add(id)
                 self._add(text_of(record))
         if len(ids) < LOOKS_AT_ONCE:
-            self._walking, self._counted = None, set()
+            self._walking, self._counted = None, IdSet()
 
     def on_put(self, record: SubscriptionRecord, before: SubscriptionRecord | None) -> None:
         if not self.is_on:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
+from braid.id_tables import IdMap
 from braid.subscription import SubscriptionRecord
 
 _OUTDATED_MAX = 10_000  # entries beyond twice those that count
@@ -13,7 +14,7 @@ class Endings:
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
-        self._ends_s: dict[str, float] = {}  # the end that counts, of each subscription that has one
+        self._ends_s: IdMap[float] = IdMap()  # the end that counts, of each subscription that has one
 
     def __len__(self) -> int:
         return len(self._heap)

@@ -12,7 +12,7 @@ twice and nothing is swapped: at the cut, requests carry another epoch, and anot
 from collections.abc import Callable, Collection, Container, Iterator
 from itertools import islice
 
-from services.matcher.id_set import IdSet
+from braid.id_tables import IdSet
 
 _LOOKS = 4  # at what is swept, for each that may be removed
 

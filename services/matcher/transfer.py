@@ -16,10 +16,10 @@ from typing import Literal
 
 import msgspec
 
+from braid.id_tables import IdSet
 from braid.messages import AddMatcherState, Calls, Send
 from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
-from services.matcher.id_set import IdSet
 
 CHUNK_BYTES_MAX = 32 * 1024  # by estimate; large zones cost a receiver milliseconds each
 _RECORD_BYTES, _NUMBER_BYTES = 200, 10

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from braid.id_tables import IdSet
 from braid.matching.index import IndexFullError, MatchIndex
 from braid.messages import FindSubscriptions
 from services.matcher.holdings import Holdings
-from services.matcher.id_set import IdSet
 from services.matcher.shares import Shares
 from tests.core.scaling_cases import IDS, MOVING, NEW, STAYING, record
 

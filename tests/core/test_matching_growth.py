@@ -1,8 +1,10 @@
 """Tables of the index grow a little at a time while subscriptions come and go, and nothing is missed meanwhile."""
 
+import gc
 import random
+import sys
 
-from braid.matching.engine import counts
+from braid.matching.engine import counts, program_slots
 from braid.matching.index import MatchIndex
 from braid.subscription import SubscriptionRecord
 from tests.core.matching_cases import NOW_S, content
@@ -52,8 +54,36 @@ def test_a_table_grows_when_many_leave_before_it_is_needed() -> None:
 
 
 def test_numbers_that_were_reserved_and_not_used_have_no_id() -> None:
-    """The array of ids grows too: what it has not been told is nobody's."""
+    """The array of ids is as large as it will ever be: what it has not been told is nobody's."""
     index = MatchIndex()
     index.add_many(subscription(number) for number in range(3000))
     assert sorted(index.walk_ids()) == sorted(f"s-{number}" for number in range(3000))
-    assert all(id is None for id in index._records.ids[3001:])
+    assert all(id is None for id in index._records.ids[3001:100_000])
+
+
+def test_an_index_that_is_freed_lets_go_of_its_ids() -> None:
+    """They lie in memory that knows nothing of references."""
+    index, id = MatchIndex(), "s-" + "0123456789" * 3
+    index.add(SubscriptionRecord(id, "anna", "connpoint-1", "", 0.0))
+    held = sys.getrefcount(id)
+    del index
+    gc.collect()
+    assert sys.getrefcount(id) < held
+
+
+def test_programs_are_found_while_their_tables_grow() -> None:
+    """Equal ones are kept once, whatever came between them, and are forgotten with their last subscription."""
+    index = MatchIndex()
+    for number in range(3000):
+        index.add(subscription(number))
+    tables = index._counts[counts.PROGRAM_MASKS_FIRST : counts.PROGRAM_MASKS_FIRST + program_slots.TABLES]
+    assert all(mask > program_slots.TABLE_MASK_FIRST for mask in tables)
+    for number in range(3000):
+        index.add(SubscriptionRecord(f"again-{number}", "anna", "connpoint-1", f"sensor = 's{number}'", 0.0))
+    assert index.statistics()["programs"] == 3000
+    for number in range(3000):
+        index.remove(f"s-{number}")
+    assert index.statistics()["programs"] == 3000
+    for number in range(3000):
+        index.remove(f"again-{number}")
+    assert index.statistics()["programs"] == 0

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from braid.id_tables import IdSet
 from braid.messages import AddMatcherState, Calls
 from braid.selector import BroadcastSelector
 from braid.subscription import SubscriptionRecord
-from services.matcher.id_set import IdSet
 from services.matcher.transfer import Pace, Transfer
 from tests.core.scaling_cases import NEW, record
 

@@ -5,13 +5,14 @@ from typing import Any
 from numba import int64, uint64
 
 from braid.matching.engine.conditions import COUNT, FIRST, KIND, NAME_FIRST, ROW, SECOND
-from braid.matching.engine.counts import KEY_SLOTS_MASK, PROGRAM_SLOTS_MASK
+from braid.matching.engine.counts import KEY_SLOTS_MASK
 from braid.matching.engine.hashing import key_hash
 from braid.matching.engine.kernel import kernel, prefetch
 from braid.matching.engine.key_records import LIST, RECORD
 from braid.matching.engine.key_slots import ID_BITS, ID_MASK
-from braid.matching.engine.memory import COUNTS, KEY_SLOTS, KEYS, PROGRAM_SLOTS, SCRATCH, WORDS, integers
+from braid.matching.engine.memory import COUNTS, KEY_SLOTS, KEYS, SCRATCH, WORDS, integers
 from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST
+from braid.matching.engine.program_slots import slot_address
 from braid.matching.engine.programs import HASH, MEMBERS
 from braid.matching.engine.regions import integers_at
 from braid.matching.engine.scratch import FETCHED
@@ -47,7 +48,6 @@ def fetch_items(t: Any, row: int) -> None:
 def _fetch_programs(t: Any, found: Any, items: int) -> None:
     """`found` are keys, 0 where none was found at once."""
     keys, words = integers(t, KEYS), integers(t, WORDS)
-    mask = integers(t, COUNTS)[PROGRAM_SLOTS_MASK]
     for i in range(items):
         listed = keys[found[i] * RECORD + LIST]
         found[i] = -listed if found[i] != 0 and listed < 0 else 0
@@ -55,7 +55,7 @@ def _fetch_programs(t: Any, found: Any, items: int) -> None:
     for i in range(items):
         members = 0
         if found[i] != 0:
-            prefetch(t[PROGRAM_SLOTS] + 8 * (words[found[i] + HASH] & mask))
+            prefetch(slot_address(t, words[found[i] + HASH]))
             members = words[found[i] + MEMBERS]
         found[i] = -members if members < 0 else 0
         prefetch(t[WORDS] + 8 * found[i])

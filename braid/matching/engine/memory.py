@@ -20,7 +20,7 @@ COUNTS, KEYS, KEY_SLOTS, WORDS, PROGRAM_SLOTS, ATTRIBUTES, ATTRIBUTE_SLOTS = ran
 SUBSCRIPTIONS, SEEN, TEXT_SIEVE, CHILD_SIEVE, SCRATCH, INPUT = range(7, 13)
 EVENTS, FACTS, CARRIED, NUMBERS, MATCHED, PENDING = range(13, 19)
 CHANGES, GIVEN, ZONES, KEY_SLOTS_BESIDE = range(19, 23)
-TEXT_SIEVE_COUNTS, CHILD_SIEVE_COUNTS, TEXT_LENGTH_COUNTS, TILES, TILE_PLACES = range(23, 28)
+TEXT_SIEVE_COUNTS, CHILD_SIEVE_COUNTS, TEXT_LENGTH_COUNTS, TILES, TILE_PLACES, IDS = range(23, 29)
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 SUBSCRIPTIONS_MAX = 1 << 25
@@ -59,6 +59,7 @@ _SIZES = {
     TEXT_LENGTH_COUNTS: 128 * _KIB,
     TILES: 16 * KEYS_MAX,
     TILE_PLACES: 8 * KEYS_MAX,
+    IDS: 8 * SUBSCRIPTIONS_MAX,
 }
 _GIVEN_BACK_FROM_BYTES = 32 * _MIB
 
@@ -88,6 +89,10 @@ class Memory:
 
     def view(self, region: int, count: int, dtype: Any = np.int64) -> np.ndarray[Any, Any]:
         return np.frombuffer(self._map, dtype=dtype, count=count, offset=self._starts[region])
+
+    def objects(self, region: int, count: int) -> np.ndarray[Any, np.dtype[np.object_]]:
+        """References to Python's objects, None at first. Nobody lets go of them but whoever put them there."""
+        return np.ndarray((count,), dtype=object, buffer=self._map, offset=self._starts[region])
 
     def buffer(self, region: int) -> memoryview:
         start = self._starts[region]

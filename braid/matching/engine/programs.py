@@ -19,7 +19,7 @@ from braid.matching.engine.conditions import (
     attribute_of_text_range,
     length_of_text_range,
 )
-from braid.matching.engine.counts import PROGRAM_SLOTS_MASK, PROGRAMS_LIVE
+from braid.matching.engine.counts import PROGRAM_MASKS_FIRST
 from braid.matching.engine.hashing import mix
 from braid.matching.engine.kernel import kernel, small_kernel
 from braid.matching.engine.key_records import RECORD as KEY_RECORD
@@ -29,15 +29,22 @@ from braid.matching.engine.memory import (
     ATTRIBUTES,
     COUNTS,
     KEYS,
-    PROGRAM_SLOTS,
     SCRATCH,
     SUBSCRIPTIONS,
     WORDS,
     integers,
 )
 from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST, allocate, append, free, free_list
-from braid.matching.engine.regions import integers_at
-from braid.matching.engine.scratch import EMITTED, PROGRAMS_ASIDE
+from braid.matching.engine.program_slots import (
+    POSITION_BITS,
+    POSITION_MASK,
+    make_room_for_program,
+    put_program,
+    slots_of,
+    table_of,
+    take_program_out,
+)
+from braid.matching.engine.scratch import EMITTED
 
 # A program: its head, then the words of its conditions.
 SIZE, HASH, MEMBERS, NODE, PLACE, BLOCK, CONDITIONS = range(7)
@@ -56,26 +63,22 @@ PROGRAMS, FROM, UNTIL, HOME = range(4)
 HOME_BITS = 24
 HOME_MASK = (1 << HOME_BITS) - 1
 
-_POSITION_BITS = 31
-_POSITION_MASK = (1 << _POSITION_BITS) - 1
-
 
 @kernel
 def find_or_make_program(t: Any, count: int) -> tuple[int, bool]:
     """The program of the words put together in the scratch region, and whether it is new."""
-    scratch, slots, words = integers(t, SCRATCH), integers(t, PROGRAM_SLOTS), integers(t, WORDS)
-    counts = integers(t, COUNTS)
+    scratch, words, counts = integers(t, SCRATCH), integers(t, WORDS), integers(t, COUNTS)
     hash = uint64(count)
     for i in range(count):
         hash = mix(hash ^ uint64(scratch[EMITTED + i])) + uint64(i)
-    if 2 * counts[PROGRAMS_LIVE] >= counts[PROGRAM_SLOTS_MASK]:
-        _grow(t)
-    mask = uint64(counts[PROGRAM_SLOTS_MASK])
+    table = table_of(hash)
+    make_room_for_program(t, table, words, HASH)
+    slots, mask = slots_of(t, table), uint64(counts[PROGRAM_MASKS_FIRST + table])
     slot = hash & mask
     while slots[slot] != 0:
         entry = uint64(slots[slot])
-        if (entry ^ hash) >> uint64(_POSITION_BITS) == 0:
-            program = int64(entry & uint64(_POSITION_MASK))
+        if (entry ^ hash) >> uint64(POSITION_BITS) == 0:
+            program = int64(entry & uint64(POSITION_MASK))
             if words[program + SIZE] == CONDITIONS + count:
                 same = True
                 for i in range(count):
@@ -90,8 +93,7 @@ def find_or_make_program(t: Any, count: int) -> tuple[int, bool]:
     words[program + BLOCK] = 0
     for i in range(count):
         words[program + CONDITIONS + i] = scratch[EMITTED + i]
-    slots[slot] = int64(hash & ~uint64(_POSITION_MASK)) | program
-    counts[PROGRAMS_LIVE] += 1
+    put_program(t, slot, hash, program)
     _hold_conditions(t, program)
     return program, True
 
@@ -99,37 +101,22 @@ def find_or_make_program(t: Any, count: int) -> tuple[int, bool]:
 @kernel
 def forget_program(t: Any, program: int) -> None:
     """It is placed nowhere any more and has no members."""
-    counts, slots, words = integers(t, COUNTS), integers(t, PROGRAM_SLOTS), integers(t, WORDS)
-    mask = counts[PROGRAM_SLOTS_MASK]
-    slot = words[program + HASH] & mask
-    while slots[slot] & _POSITION_MASK != program:
-        slot = (slot + 1) & mask
-    hole = slot
-    while True:
-        slot = (slot + 1) & mask
-        entry = slots[slot]
-        if entry == 0:
-            break
-        home = words[(entry & _POSITION_MASK) + HASH] & mask
-        if ((slot - home) & mask) >= ((slot - hole) & mask):
-            slots[hole] = entry
-            hole = slot
-    slots[hole] = 0
+    words = integers(t, WORDS)
+    take_program_out(t, program, words, HASH)
     _release_conditions(t, program)
     free(t, program, words[program + SIZE])
-    counts[PROGRAMS_LIVE] -= 1
 
 
 @small_kernel
 def program_held(entry: int) -> int:
     """The program in an entry of a subscription's list."""
-    return entry & _POSITION_MASK
+    return entry & POSITION_MASK
 
 
 @small_kernel
 def place_held(entry: int) -> int:
     """Its place among the members of that program."""
-    return entry >> _POSITION_BITS
+    return entry >> POSITION_BITS
 
 
 @kernel
@@ -163,9 +150,9 @@ def _note_place(t: Any, member: int, program: int, place: int) -> None:
         return
     block = -records[at + PROGRAMS]
     entry = block + LIST_FIRST + words[block + LIST_COUNT] - 1
-    while words[entry] & _POSITION_MASK != program:
+    while words[entry] & POSITION_MASK != program:
         entry -= 1
-    words[entry] = place << _POSITION_BITS | program
+    words[entry] = place << POSITION_BITS | program
 
 
 @kernel
@@ -238,23 +225,3 @@ def _release_conditions(t: Any, program: int) -> None:
         else:
             release_key(t, word >> 3)
         at += length_of_condition(word)
-
-
-@kernel
-def _grow(t: Any) -> None:
-    counts, slots, words = integers(t, COUNTS), integers(t, PROGRAM_SLOTS), integers(t, WORDS)
-    aside = integers_at(t[SCRATCH] + 8 * PROGRAMS_ASIDE)
-    live = 0
-    for slot in range(counts[PROGRAM_SLOTS_MASK] + 1):
-        if slots[slot] != 0:
-            aside[live] = slots[slot]
-            live += 1
-    mask = 2 * counts[PROGRAM_SLOTS_MASK] + 1
-    counts[PROGRAM_SLOTS_MASK] = mask
-    for slot in range(mask + 1):
-        slots[slot] = 0
-    for i in range(live):
-        slot = words[(aside[i] & _POSITION_MASK) + HASH] & mask
-        while slots[slot] != 0:
-            slot = (slot + 1) & mask
-        slots[slot] = aside[i]

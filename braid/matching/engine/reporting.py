@@ -2,9 +2,19 @@
 
 from typing import Any
 
-from braid.matching.engine.counts import IDS, STAMP
+from braid.matching.engine.counts import STAMP
 from braid.matching.engine.kernel import prefetch, small_kernel
-from braid.matching.engine.memory import COUNTS, MATCHED, PENDING, SEEN, SUBSCRIPTIONS, WORDS, floats, integers
+from braid.matching.engine.memory import (
+    COUNTS,
+    IDS,
+    MATCHED,
+    PENDING,
+    SEEN,
+    SUBSCRIPTIONS,
+    WORDS,
+    floats,
+    integers,
+)
 from braid.matching.engine.pool import LIST_COUNT, LIST_FIRST
 from braid.matching.engine.programs import (
     CHECKED,
@@ -54,5 +64,5 @@ def _report_member(t: Any, event: int, member: int, matched: int, pending: int, 
             store[PENDING_WORDS * pending + 1] = member
             return matched, pending + 1
     integers(t, MATCHED)[matched] = subscription
-    prefetch(integers(t, COUNTS)[IDS] + 8 * subscription)
+    prefetch(t[IDS] + 8 * subscription)  # before Python needs it
     return matched + 1, pending

@@ -1,0 +1,52 @@
+"""Tables of very many ids, held against plain ones."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from braid.id_tables import IdMap, IdSet
+
+ids = st.text("ab", max_size=3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "discard", "update"]), st.lists(ids, min_size=1))))
+def test_it_is_a_set(changes: list[tuple[str, list[str]]]) -> None:
+    made, plain = IdSet(), set[str]()
+    for what, some in changes:
+        if what == "update":
+            made.update(some)
+            plain.update(some)
+        else:
+            getattr(made, what)(some[0])
+            getattr(plain, what)(some[0])
+        assert len(made) == len(plain)
+        assert bool(made) == bool(plain)
+        assert sorted(made) == sorted(plain)
+        assert all((id in made) == (id in plain) for id in some)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["put", "pop", "delete", "setdefault"]), ids, st.integers())))
+def test_it_is_a_dictionary(changes: list[tuple[str, str, int]]) -> None:
+    made, plain = IdMap[int](), dict[str, int]()
+    for what, id, value in changes:
+        if what == "put":
+            made[id] = plain[id] = value
+        elif what == "pop":
+            assert made.pop(id, None) == plain.pop(id, None)
+        elif what == "setdefault":
+            assert made.setdefault(id, value) == plain.setdefault(id, value)
+        elif id in plain:
+            del made[id]
+            del plain[id]
+        assert len(made) == len(plain)
+        assert dict(made) == plain
+        assert (id in made, made.get(id), made.get(id, -1)) == (id in plain, plain.get(id), plain.get(id, -1))
+
+
+def test_no_part_is_large() -> None:
+    names = [f"subscription-{number:032x}" for number in range(20_000)]
+    made = IdSet(names)
+    assert len(made) == 20_000
+    assert max(map(len, made._parts)) < 200
+    numbers = IdMap[int]()
+    numbers.update({name: number for number, name in enumerate(names)})
+    assert max(map(len, numbers._parts)) < 200
