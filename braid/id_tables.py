@@ -74,6 +74,18 @@ class IdMap(MutableMapping[str, V]):
         del self._parts[hash(id) & _MASK][id]
         self._count -= 1
 
+    def put_many(self, ids: Iterable[str], values: Iterable[V]) -> None:
+        """The same as putting each, some times faster."""
+        parts = self._parts
+        for id, value in zip(ids, values, strict=True):
+            parts[hash(id) & _MASK][id] = value
+        self._count = sum(map(len, parts))
+
+    def known_of(self, ids: Iterable[str]) -> list[str]:
+        """Those of them that are here."""
+        parts = self._parts
+        return [id for id in ids if id in parts[hash(id) & _MASK]]
+
     # What the base class would do by way of an exception.
 
     @overload

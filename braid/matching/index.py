@@ -258,10 +258,10 @@ class MatchIndex:
                 continue
             self._changes.put(record, number, self._home(record.home), parts.flags, parts.rows)
             together.append((record, number, parts))
-        for (record, number, parts), is_plain in zip(together, self._changes.add_batch(), strict=True):
-            if is_plain:
-                self._keep(record, number, parts)
-            else:
+        done = self._changes.add_batch()
+        self._keep_many([one for one, is_plain in zip(together, done, strict=True) if is_plain])
+        for (record, number, _), is_plain in zip(together, done, strict=True):
+            if not is_plain:
                 self._give_up(record, number)
                 left.append(record)
         for record in left:
@@ -273,8 +273,7 @@ class MatchIndex:
 
     def _prepare(self, record: SubscriptionRecord) -> tuple[int, Given]:
         """A number for what is on its way in, and all of it but its filter."""
-        problem = literal_problem(record.filter)
-        if problem is not None:
+        if not record.filter.isascii() and (problem := literal_problem(record.filter)) is not None:
             raise FilterError(problem)
         parts = compile_parts(record, self._writer, self._shapes)
         number = self._records.reserve()
@@ -299,10 +298,24 @@ class MatchIndex:
         if record.id in self._records:
             self._remove(record.id)
         self._records.put(number, record)
-        if parts.flags & (CHECKED | ZONED):
-            self._checks.add(number, record, parts.flags, parts.relations)
+        self._check_later(record, number, parts)
         if not self._checks.looked_back_to:
             self.previous.clear()
+
+    def _keep_many(self, together: list[tuple[SubscriptionRecord, int, Given]]) -> None:
+        records = [record for record, _, _ in together]
+        for id in self._records.known_of([record.id for record in records]):
+            self._remove(id)
+        self._records.put_many([number for _, number, _ in together], records)
+        for record, number, parts in together:
+            self._check_later(record, number, parts)
+        if not self._checks.looked_back_to:
+            self.previous.clear()
+
+    def _check_later(self, record: SubscriptionRecord, number: int, parts: Given) -> None:
+        """What the engine leaves to Python."""
+        if parts.flags & (CHECKED | ZONED):
+            self._checks.add(number, record, parts.flags, parts.relations)
 
     def _remove(self, id: str) -> SubscriptionRecord | None:
         number = self._records.number_of(id)

@@ -5,7 +5,7 @@ when somebody asks for it; those of one subscriber are a chain through two array
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -89,8 +89,24 @@ class Records:
         self._encoded[number] = _encode(record)
         self._numbers[record.id] = number
         self.ids[number] = record.id
-        behind = self._first_of.get(record.subscriber, NOBODY)
-        self._first_of[record.subscriber] = number
+        self._chain(number, record.subscriber)
+
+    def put_many(self, numbers: list[int], records: list[SubscriptionRecord]) -> None:
+        """Of ids that are not here; the same as putting each, some times faster."""
+        encoded = self._encoded
+        for number, record in zip(numbers, records, strict=True):
+            encoded[number] = _encode(record)
+            self._chain(number, record.subscriber)
+        ids = [record.id for record in records]
+        self._numbers.put_many(ids, numbers)
+        self.ids[numbers] = ids
+
+    def known_of(self, ids: Iterable[str]) -> list[str]:
+        return self._numbers.known_of(ids)
+
+    def _chain(self, number: int, subscriber: str) -> None:
+        behind = self._first_of.get(subscriber, NOBODY)
+        self._first_of[subscriber] = number
         self._before[number] = NOBODY
         self._behind[number] = behind
         if behind != NOBODY:
