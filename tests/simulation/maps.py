@@ -9,8 +9,8 @@ from braid.topology import Configuration, Routing
 
 NUMBERS = 400  # of subscriptions without an anchor, whose ids end with them
 
-MAP_ODDS = 0.5
-ALONE_ODDS = 0.4  # of a map that is asked for without anything else
+MAP_ODDS = 0.6
+ALONE_ODDS = 0.5  # of a map that is asked for without anything else
 
 
 class MapDrawing:
