@@ -3,7 +3,7 @@
 A matcher is visited by a post that holds any of its words. So what a word adds to a part are its posts that do not
 visit that part yet: few where its companions are already. Words are given away one by one, the most frequent first,
 each to the part where what it adds, and its posts weighed by how full the part is, are least (S³-TM gives away in the
-same order, and judges by the product of spread and imbalance, which balances more than it joins).
+same order, and judges by the product of spread and imbalance; `docs/workloads.md` has both side by side).
 
 No Spark: posts are lists of the numbers of words, the most frequent word is 0.
 """
