@@ -35,6 +35,17 @@ class Words(msgspec.Struct, tag="words", forbid_unknown_fields=True, frozen=True
     json: bool = False
 
 
+class Map(msgspec.Struct, tag="map", forbid_unknown_fields=True, frozen=True):
+    words: Path  # as `Words` made it
+    parts: int
+    out: Path  # a file
+    subscriptions: Path | None = None
+    limit: int = 50_000
+    master: str = "local[*]"
+    overwrite: bool = False
+    json: bool = False
+
+
 class Run(msgspec.Struct, tag="run", forbid_unknown_fields=True, frozen=True):
     plan: str
     out: Path
@@ -49,5 +60,5 @@ class Report(msgspec.Struct, tag="report", forbid_unknown_fields=True, frozen=Tr
     json: bool = False
 
 
-Request = Workload | Words | Run | Report
+Request = Workload | Words | Map | Run | Report
 decode_request = msgspec.json.Decoder(Request, dec_hook=lambda kind, given: kind(given)).decode

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from spark.errors import ExperimentError, shown_errors
-from spark.requests import Report, Request, Run, Words, Workload, decode_request
+from spark.requests import Map, Report, Request, Run, Words, Workload, decode_request
 
 
 def main() -> None:
@@ -26,7 +26,8 @@ def run(request: Request) -> None:
     if request.json:
         sys.stdout.write(msgspec.json.encode(made).decode() + "\n")
     else:
-        sys.stdout.write("".join(f"{name:<14} {value}\n" for name, value in made.items() if value is not None))
+        width = max(14, *map(len, made))
+        sys.stdout.write("".join(f"{name:<{width}} {value}\n" for name, value in made.items() if value is not None))
 
 
 def _made(request: Request) -> dict[str, Any]:
@@ -35,6 +36,8 @@ def _made(request: Request) -> dict[str, Any]:
             return make_workload(request)
         case Words():
             return count_words(request)
+        case Map():
+            return learn_map(request)
         case Run():
             from spark.experiments.running import run_experiment
 
@@ -84,10 +87,45 @@ def count_words(request: Words) -> dict[str, Any]:
             outputs.begin(request.out, note)
             outputs.write(found.frequencies, request.out / "frequencies")
             outputs.write(found.cooccurrences, request.out / "cooccurrences")
+            outputs.write(found.sample, request.out / "sample")
             note["words"] = spark.read.parquet(str(request.out / "frequencies")).count()
             note["pairs"] = spark.read.parquet(str(request.out / "cooccurrences")).count()
     outputs.finish(request.out, note)
     return note
+
+
+def learn_map(request: Map) -> dict[str, Any]:
+    from spark.inputs import check_words, read_parquet
+    from spark.progress import shown_progress
+    from spark.session import spark_session
+    from spark.words.learning import check, learn
+    from spark.words.wanting import wanted_words
+
+    check(request)
+    check_words(request.words)
+    with spark_session(request.master) as spark, read_errors_explained(request.words), shown_progress(spark, "map"):
+        frequencies = read_parquet(spark, request.words / "frequencies", "word", "posts", "rank")
+        sample = read_parquet(spark, request.words / "sample", "words")
+        wanted = None
+        if request.subscriptions is not None:
+            wanted = wanted_words(read_parquet(spark, request.subscriptions, "subscription"))
+        learned = learn(frequencies, sample, wanted, parts=request.parts, limit=request.limit)
+    try:
+        request.out.write_bytes(msgspec.json.encode({"parts": request.parts, "words": learned.part_of}))
+    except OSError as error:
+        raise ExperimentError(f"cannot write to {request.out}: {error.strerror}") from None
+    return {
+        "made": "map",
+        "parts": request.parts,
+        "words": len(learned.part_of),
+        "posts_learned": learned.posts_learned,
+        "posts_judged": learned.posts_judged,
+        "visits_hashed": round(learned.hashed.visits, 3),
+        "visits_mapped": round(learned.mapped.visits, 3),
+        "largest_share_hashed": round(learned.hashed.largest_share, 3),
+        "largest_share_mapped": round(learned.mapped.largest_share, 3),
+        "out": str(request.out),
+    }
 
 
 @contextmanager

@@ -15,6 +15,7 @@ EXAMPLES = examples(
     "braid experiment workload readings --rows 1000000 --seed 7 --out readings",
     "braid experiment workload subscriptions --on readings --rows 100000 --matches 10 --out alarms",
     "braid experiment words --posts posts --out words",
+    "braid experiment map --words words --parts 3 --out map.json",
 )
 WORKLOAD_EXAMPLES = examples(
     "braid experiment workload posts --rows 1000000 --seed 7 --out posts",
@@ -25,6 +26,11 @@ WORKLOAD_EXAMPLES = examples(
 WORDS_EXAMPLES = examples(
     "braid experiment words --posts posts --out words",
     "braid experiment words --posts posts --out words --vocabulary 20000 --overwrite --json",
+)
+MAP_EXAMPLES = examples(
+    "braid experiment map --words words --parts 3 --out map.json",
+    "braid experiment map --words words --subscriptions words-wanted --parts 8 --out map.json --json",
+    "braid scale --map map.json",
 )
 
 RUN_EXAMPLES = examples(
@@ -120,6 +126,35 @@ def words(
 ) -> None:
     """Count in how many posts each word occurs, and each two of the most frequent words together."""
     _hand_over(type="words", posts=posts, vocabulary=vocabulary, out=out, master=master, overwrite=overwrite, json=json)
+
+
+@experiment.command("map", epilog=MAP_EXAMPLES)
+def map(
+    *,
+    words: Annotated[Path, typer.Option(help="Directory that 'braid experiment words' has made.")],
+    parts: Annotated[int, typer.Option(help="How many parts; mostly as many as there are matchers.")],
+    out: Annotated[Path, typer.Option(help="The JSON file for 'braid scale --map'.")],
+    subscriptions: Annotated[
+        Path | None,
+        typer.Option(help="Directory with subscriptions as Parquet: only words that some of them are placed by count."),
+    ] = None,
+    limit: Annotated[int, typer.Option(help="How many words the map names at most, the most frequent ones.")] = 50_000,
+    master: Master = "local[*]",
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Learn which words should lie together, so that a post visits few matchers and all are visited alike."""
+    _hand_over(
+        type="map",
+        words=words,
+        parts=parts,
+        out=out,
+        subscriptions=subscriptions,
+        limit=limit,
+        master=master,
+        overwrite=overwrite,
+        json=json,
+    )
 
 
 def _hand_over(**given: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from braid import messages, metrics
 from braid.codec import Hello
 from braid.config import Settings
+from braid.coordination_events import CorruptConfiguration
 from braid.matching.warm import warm
 from braid.messages import AnyMessage
 from braid.slice import ProbedSlice
@@ -27,7 +28,10 @@ class AccessPoint(ProbedSlice):
 
     async def prepare(self) -> None:
         """Where publications are routed by anchors, or soon will be, the engine is loaded now and not at the cut."""
-        configuration, _ = await self.coordination.read_configuration()
+        try:
+            configuration, _ = await self.coordination.read_configuration()
+        except CorruptConfiguration:
+            configuration = None  # it waits for one that can be read, as every slice does
         running = await self.coordination.read_running_scaling()
         wanted = None if running is None else running.asked.routing
         if wanted == "anchored" or (configuration is not None and configuration.routing == "anchored"):

@@ -1,4 +1,4 @@
-"""Statistics of words: how many posts hold a word, and how many hold two words together.
+"""Statistics of words: how many posts hold a word, how many hold two words together, and maps learned from them.
 
 Words are those of `braid.words`: what subscriptions demand and publications carry.
 """

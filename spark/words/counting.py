@@ -11,19 +11,22 @@ from pyspark.storagelevel import StorageLevel
 from spark.words.stemming import numbered, with_stems
 
 VOCABULARY = 10_000  # the most frequent words, whose pairs are counted
+SAMPLE = 200_000  # posts of which the words are kept together, about
+_GRAINS = 1_000_000  # to which a share is rounded
 
 
 class Statistics(NamedTuple):
     posts: int
     frequencies: DataFrame  # word, posts, rank
     cooccurrences: DataFrame  # first, second, posts; the first is the more frequent one
+    sample: DataFrame  # words, of some posts
 
 
 @contextmanager
 def statistics(posts: DataFrame, vocabulary: int = VOCABULARY) -> Iterator[Statistics]:
     """From a column `text`. What it gives can be read until it is left.
 
-    The words of each post are kept, on disk where memory ends, because they are read twice.
+    The words of each post are kept, on disk where memory ends, because they are read several times.
     """
     stemmed = with_stems(posts).persist(StorageLevel.MEMORY_AND_DISK)
     counted = frequencies(stemmed).persist(StorageLevel.MEMORY_AND_DISK)
@@ -31,7 +34,8 @@ def statistics(posts: DataFrame, vocabulary: int = VOCABULARY) -> Iterator[Stati
         frequent = counted.where(F.col("rank") <= vocabulary)
         # Bounded by the vocabulary: this and the broadcast are all that the driver holds.
         words = [row.word for row in frequent.orderBy("rank").select("word").collect()]
-        yield Statistics(stemmed.count(), counted, cooccurrences(stemmed, words))
+        posts_counted = stemmed.count()
+        yield Statistics(posts_counted, counted, cooccurrences(stemmed, words), sample(stemmed, posts_counted))
     finally:
         counted.unpersist()
         stemmed.unpersist()
@@ -60,3 +64,11 @@ def cooccurrences(stemmed: DataFrame, words: list[str]) -> DataFrame:
         F.get(known, F.pmod("pair", F.lit(size)).cast("int")).alias("second"),
         "posts",
     )
+
+
+def sample(stemmed: DataFrame, posts: int, most: int = SAMPLE) -> DataFrame:
+    """About so many of all posts. Which ones follows from what they say: those that say the same are all in it, or none
+    of them is.
+    """
+    share = min(1.0, most / max(1, posts))
+    return stemmed.where(F.pmod(F.xxhash64("words"), F.lit(_GRAINS)) < round(share * _GRAINS))

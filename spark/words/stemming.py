@@ -33,8 +33,9 @@ def is_own_stem(word: Column) -> Column:
     return F.udf(_is_own_stem, "boolean", useArrow=False)(word)
 
 
-def _is_own_stem(word: str) -> bool:
-    return stem_of(word) == word
+def _is_own_stem(word: str | None) -> bool:
+    """Spark asks also on the other side of a join, before nulls are left out there."""
+    return word is not None and stem_of(word) == word
 
 
 def _stems(text: Column) -> Column:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import urllib.error
 import urllib.request
@@ -20,6 +21,7 @@ from kazoo.exceptions import NoNodeError
 
 from benchmarks.local_cluster import LocalCluster
 from braid import znodes
+from braid.anchor_map import AnchorMap
 from braid.scaling import ScalingRecord, Step
 from braid.topology import CONFIGURED_LAYERS, Change, Configuration, Registration
 
@@ -38,7 +40,12 @@ class ScaledCluster:
 
     def configuration(self) -> Configuration:
         payload, _ = self._zookeeper.get(self._paths.configuration)
-        return znodes.decode_configuration(payload)
+        try:
+            named = {version: self._paths.map(version) for version in znodes.maps_named_in(payload)}
+            maps = {version: AnchorMap.decode(self._zookeeper.get(path)[0]) for version, path in named.items()}
+        except NoNodeError:
+            return self.configuration()  # the next one does not name it, and it was swept
+        return znodes.decode_configuration(payload, maps)
 
     def change(self) -> Change | None:
         return self.configuration().change
@@ -100,6 +107,13 @@ class ScaledCluster:
         except urllib.error.HTTPError as error:
             answer = json.load(error)
         return answer
+
+    def subscriptions_at(self, matcher: str) -> int:
+        """As its metrics say, a moment ago."""
+        with urllib.request.urlopen(f"http://{self.registrations()[matcher].http}/metrics", timeout=5) as response:
+            found = re.search(r'^braid_subscriptions\{layer="matcher"\} (\S+)$', response.read().decode(), re.MULTILINE)
+        assert found is not None
+        return int(float(found[1]))
 
     async def ready(self) -> None:
         """Every slice of the configuration and every connection point is registered and says that it is ready."""

@@ -12,7 +12,7 @@ from websockets.asyncio.client import ClientConnection
 
 from benchmarks.local_cluster import LocalCluster, local_cluster
 from braid.selector import selector_of
-from tests.cluster.clients import socket
+from tests.cluster.clients import SENSORS, SLOTS, socket
 from tests.cluster.scaled_cluster import ENDS_S, ScaledCluster, scaled, until
 from tests.cluster.traffic import Traffic
 
@@ -81,20 +81,57 @@ async def test_two_layers_in_one_scaling_and_a_second_one_meanwhile(cluster: Sca
     assert ended["state"] == "done"
 
 
-async def test_routing_by_anchors_and_back(cluster: ScaledCluster, traffic: Traffic) -> None:
-    """With other slices at once, then with the same slices, then with fewer."""
-    for asked, matchers, routing in (
-        ({"layers": {"matcher": 3}, "routing": "anchored"}, 3, "anchored"),
-        ({"routing": "broadcast"}, 3, "broadcast"),
-        ({"routing": "anchored"}, 3, "anchored"),
-        ({"layers": {"matcher": 1, "accesspoint": 2}}, 1, "anchored"),
-        ({"layers": {"accesspoint": 1}, "routing": "broadcast"}, 1, "broadcast"),
-    ):
-        ended = await cluster.scale(**asked)
-        assert (ended["state"], ended["reason"]) == ("done", "")
-        configuration = cluster.configuration()
-        assert (len(configuration.matchers), configuration.routing) == (matchers, routing)
-        await _some_more(traffic)
+WORDS = ["white house", "house", "gardens", "river", "senate"]
+ANCHORS = [f"filter:sensor = {n}" for n in range(SENSORS)] + [f"filter:slot = {n}" for n in range(SLOTS)]
+
+
+def all_in(part: int) -> dict[str, Any]:
+    """A map that brings whatever is subscribed here to one of three parts."""
+    return {"parts": 3, "words": dict.fromkeys(WORDS, part), "anchors": dict.fromkeys(ANCHORS, part)}
+
+
+async def test_routing_by_anchors_and_maps_and_back(cluster: ScaledCluster, traffic: Traffic) -> None:
+    """With other slices at once, then with the same slices and another map, then none, then with fewer slices."""
+    async with socket(cluster.local.api[0], subscriber=uuid.uuid4().hex, temporary="true") as connection:
+        for words in WORDS:
+            await connection.send(json.dumps({"op": "subscribe", "ref": 1, "subscription": {"words": [words]}}))
+            assert json.loads(await connection.recv())["op"] == "subscribed"
+        for asked, matchers, routing, part in (
+            ({"layers": {"matcher": 3}, "routing": "anchored", "map": all_in(1)}, 3, "anchored", 1),
+            ({"map": all_in(2)}, 3, "anchored", 2),
+            ({"map": "none"}, 3, "anchored", None),
+            ({"routing": "broadcast"}, 3, "broadcast", None),
+            ({"routing": "anchored", "map": all_in(0)}, 3, "anchored", 0),
+            ({"layers": {"matcher": 1, "accesspoint": 2}}, 1, "anchored", 0),
+            ({"layers": {"accesspoint": 1}, "routing": "broadcast"}, 1, "broadcast", None),
+        ):
+            ended = await cluster.scale(**asked)
+            assert (ended["state"], ended["reason"]) == ("done", "")
+            configuration = cluster.configuration()
+            assert (len(configuration.matchers), configuration.routing) == (matchers, routing)
+            assert (configuration.map is None) == (part is None)
+            if part is not None:
+                await _until_all_at(cluster, configuration.matchers[part])
+            await _some_more(traffic)
+            await _check_found(cluster, connection)
+
+
+async def _until_all_at(cluster: ScaledCluster, matcher: str) -> None:
+    """The others have nothing left, while subscriptions come."""
+    others = [name for name in cluster.configuration().matchers if name != matcher]
+    await until(lambda: not any(map(cluster.subscriptions_at, others)))
+    assert cluster.subscriptions_at(matcher) >= len(WORDS)
+
+
+async def _check_found(cluster: ScaledCluster, connection: ClientConnection) -> None:
+    """Every subscription on words is found where it lies now, once."""
+    await cluster.call("/v1/publications", {"text": " ".join(WORDS)})
+    found: list[str] = []
+    async with asyncio.timeout(ENDS_S):
+        while len(found) < len(WORDS):
+            frame = json.loads(await connection.recv())
+            found += [id for notification in frame["notifications"] for id in notification["subscriptions"]]
+    assert len(set(found)) == len(WORDS)
 
 
 async def test_a_matcher_is_replaced(cluster: ScaledCluster, traffic: Traffic) -> None:

@@ -265,6 +265,10 @@ def test_the_entry_point_is_installed() -> None:
             {"type": "workload", "kind": "posts", "rows": 10, "out": "x", "data": "y", "seed": 1, "matches": 10},
         ),
         (["words", "--posts", "x", "--out", "y"], {"type": "words", "posts": "x", "out": "y", "vocabulary": 10_000}),
+        (
+            ["map", "--words", "x", "--parts", "3", "--out", "y"],
+            {"type": "map", "words": "x", "parts": 3, "out": "y", "subscriptions": None, "limit": 50_000},
+        ),
     ],
 )
 def test_experiments_are_handed_over(

@@ -9,7 +9,9 @@ import pytest
 
 from braid.codec import PROTOCOL, PROTOCOL_VERSION, Hello
 from braid.config import Settings
+from braid.coordination_events import CorruptConfiguration
 from braid.messages import Anchors, AnchorsKnown, Send
+from braid.topology import Configuration
 from services.accesspoint import shell
 from services.accesspoint.shell import AccessPoint
 
@@ -81,3 +83,38 @@ async def test_anchors_are_known_also_when_none_were_left_at_the_end_of_loading(
     assert accesspoint.sent == []
     accesspoint.hear(FIRST, 2, begins=True)
     assert accesspoint.sent == [known(FIRST, 2)]
+
+
+class Stored:
+    """What stands in ZooKeeper; an error is raised."""
+
+    def __init__(self, configuration: Configuration | Exception | None) -> None:
+        self._configuration = configuration
+
+    async def read_configuration(self) -> tuple[Configuration | None, int]:
+        if isinstance(self._configuration, Exception):
+            raise self._configuration
+        return self._configuration, 1
+
+    async def read_running_scaling(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("stored", "is_loaded"),
+    [
+        (None, False),
+        (Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",)), False),
+        (Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",), "anchored"), True),
+        (CorruptConfiguration("its map is missing"), False),  # waits for one that can be read, instead of ending
+    ],
+)
+async def test_the_engine_is_loaded_before_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch, stored: Configuration | Exception | None, is_loaded: bool
+) -> None:
+    loads: list[bool] = []
+    monkeypatch.setattr(shell, "warm", lambda: loads.append(True))
+    accesspoint = Watched()
+    accesspoint.coordination = Stored(stored)  # type: ignore[assignment]  # as much of it as is needed
+    await accesspoint.prepare()
+    assert loads == [True] * is_loaded

@@ -5,11 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from braid.machine import Machine
 from braid.messages import ChangeMatcher
+from braid.selector import AnchoredSelector, MappedSelector, Selector, selector_of
+from braid.topology import Configuration
+from services.accesspoint import core as accesspoint_core
 from services.accesspoint import scaling as accesspoint_scaling
 from services.accesspoint.scaling import AccessPointScaling, Buffers
+from services.matcher import scaling as matcher_scaling
 from services.matcher.announcing import Announcing
 from services.matcher.calls import LatestCalls
 from services.matcher.handing_over import HandingOver
@@ -155,6 +160,22 @@ def an_anchor_is_forgotten_with_its_first_subscription(patch: pytest.MonkeyPatch
     patch.setattr(Announcing, "_take", take)
 
 
+def _without_map(configuration: Configuration) -> Selector:
+    return selector_of(structs.replace(configuration, map=None))
+
+
+def access_points_ignore_the_map(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(accesspoint_core, "selector_of", _without_map)
+
+
+def matchers_ignore_the_map(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(matcher_scaling, "selector_of", _without_map)
+
+
+def another_map_is_taken_for_the_same(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MappedSelector, "_decisive", AnchoredSelector._decisive)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("take_away", "kind", "simulation"),
@@ -177,6 +198,9 @@ def an_anchor_is_forgotten_with_its_first_subscription(patch: pytest.MonkeyPatch
         (acknowledged_before_access_points_know, "lost", AnchorsAreSlowerThanTheCut),
         (ready_before_access_points_know, "lost", AnchorsAreSlowerThanTheCut),
         (an_anchor_is_forgotten_with_its_first_subscription, "lost", ScalingSimulation),
+        (access_points_ignore_the_map, "misplaced", from_seed(16, ScalingSimulation)),
+        (matchers_ignore_the_map, "misplaced", from_seed(17, ScalingSimulation)),
+        (another_map_is_taken_for_the_same, "misplaced", from_seed(17, ScalingSimulation)),
     ],
 )
 def test_the_checkers_bite(

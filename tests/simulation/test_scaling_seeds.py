@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from braid.scaling import Ask
 from tests.simulation.harder import CallsAreOvertaken
 from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.scaling import (
@@ -96,4 +97,8 @@ def test_scalings_really_happen_and_really_move_and_send_nothing_again() -> None
     assert {record.state for record in ended} == {"done"}
     assert len(ended) > 30
     assert sum(record.moved for record in ended) > 150
+    mapped = [record for record in ended if record.asked.named_map]
+    alone = [record for record in mapped if record.asked == Ask(map=record.asked.map)]
+    assert min(len(mapped), len(alone)) > 3
+    assert all(sum(record.moved for record in some) > 10 for some in (mapped, alone))
     assert again == 0

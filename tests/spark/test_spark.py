@@ -4,6 +4,7 @@ import pytest
 
 from tests.spark.analysing import *
 from tests.spark.generating import *
+from tests.spark.learning import *
 from tests.spark.matching import *
 from tests.spark.profiling import *
 from tests.spark.reading import *
