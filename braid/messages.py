@@ -239,7 +239,7 @@ class FindPublications(Message, tag=29):
     limit: int  # the newest so many in each answer
     without: list[SubscriptionRecord] = []  # what one of these matched in its time is left out
     accesspoints: list[str] = []  # all that must have brought it; the access point writes it
-    asked: int = 1
+    asked: list[str] = []  # which matchers were, too
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -278,7 +278,7 @@ class PublicationsFound(Message, tag=30):
     found: list[Kept]  # the newest first
     under_way: dict[str, UnderWay]  # by origin
     reached_s: float | None  # everything published later than that was looked at; nothing: everything at all
-    asked: int = 1
+    asked: list[str] = []  # the answers of all of these make the whole, when they were asked with the same others
 
 
 class StartScale(Message, tag=20):

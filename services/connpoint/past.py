@@ -109,4 +109,4 @@ class PastFinder:
         )
 
     def on_publications_found(self, message: PublicationsFound) -> None:
-        self._questions.on_answer(message.ref, message.matcher, message, message.asked)
+        self._questions.on_answer(message.ref, message.matcher, message, tuple(message.asked))

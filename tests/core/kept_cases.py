@@ -79,5 +79,5 @@ def question(
     accesspoints: Sequence[str] = ("accesspoint-1",),
 ) -> FindPublications:
     return FindPublications(
-        epoch, ref, connpoint, given, from_s, until_s, limit, list(without), list(accesspoints), asked=2
+        epoch, ref, connpoint, given, from_s, until_s, limit, list(without), list(accesspoints), asked=["matcher-1"]
     )

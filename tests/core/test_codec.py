@@ -92,7 +92,9 @@ EVERY_MESSAGE: list[Any] = [
     Explained(1, 5, "connpoint-1", "matcher-1", ["s-1"], 1, b"{}", 3),
     ConfirmedElsewhere(1, "connpoint-1.a", [7, 8]),
     FindPublications(1, 6, "connpoint-1", RECORD, -math.inf, math.inf, 10),
-    FindPublications(1, 6, "connpoint-1", RECORD, 1.5, 2.5, 10, [RECORD], ["accesspoint-1", "accesspoint-2"], 3),
+    FindPublications(
+        1, 6, "connpoint-1", RECORD, 1.5, 2.5, 10, [RECORD], ["accesspoint-1"], ["matcher-1", "matcher-3"]
+    ),
     PublicationsFound(
         1,
         6,
@@ -101,7 +103,7 @@ EVERY_MESSAGE: list[Any] = [
         [Kept(1.5, "connpoint-1.a", 7, 4, b"{}", 6, True), Kept(1.5, "connpoint-1.a", 8, 0, b"\x00\xff")],
         {"connpoint-1.a": UnderWay(5, {7: BatchUnderWay(6, 1.5, 3), 8: BatchUnderWay(0, 1.5, 4, [0, 3])})},
         0.5,
-        3,
+        ["matcher-1", "matcher-3"],
     ),
     PublicationsFound(1, 6, "connpoint-1", "matcher-1", [], {}, None),
     StartScale(2),

@@ -99,7 +99,7 @@ def test_the_answer_goes_through_the_access_point_that_was_last() -> None:
     assert ask(core, asked, FIRST) == []
     (search,) = ask(core, asked, SECOND)
     assert search == Search(SECOND, asked, {})
-    answer = PublicationsFound(1, 7, "connpoint-1", "matcher-1", [kept(3), kept(2)], {}, 1.25, 2)
+    answer = PublicationsFound(1, 7, "connpoint-1", "matcher-1", [kept(3), kept(2)], {}, 1.25, ["matcher-1"])
     assert core.on_searched(search, [kept(3), kept(2)], 1.25) == [Send(SECOND, [answer])]
 
 

@@ -49,7 +49,7 @@ class Matchers(Questions):
         reached_s = moments[limit] if len(moments) > limit else None
         known = self.under_way[name].pop(0) if self.under_way[name] else {}
         newest = sorted(taken, key=lambda one: -one.published_s)
-        return PublicationsFound(4, question.ref, "connpoint-1", name, newest, known, reached_s, len(self.kept))
+        return PublicationsFound(4, question.ref, "connpoint-1", name, newest, known, reached_s, [*self.kept])
 
 
 def at(moment_s: float, sequence: int, **changes: Any) -> Kept:
@@ -246,9 +246,9 @@ async def test_an_answer_of_a_matcher_reaches_its_question() -> None:
     questions = Questions(1.0, lambda _sends: None)
     heard: list[Any] = []
     questions.on_answer = lambda *given: heard.append(given)  # type: ignore[method-assign]  # only this is of interest
-    answer = PublicationsFound(4, 7, "connpoint-1", SECOND, [], {}, None, 3)
+    answer = PublicationsFound(4, 7, "connpoint-1", SECOND, [], {}, None, [FIRST, SECOND])
     PastFinder("connpoint-1", Settings(), questions).on_publications_found(answer)
-    assert heard == [(7, SECOND, answer, 3)]
+    assert heard == [(7, SECOND, answer, (FIRST, SECOND))]
 
 
 async def test_what_expired_while_it_was_looked_for_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.earlier import relied_on
 from services.connpoint.ingress import Batch, IngressCore
+from services.connpoint.questions import Answers
 from services.connpoint.unconfirmed import Unconfirmed
 from tests.simulation.network import Node
 from tests.simulation.nodes import TickingSlice
@@ -40,7 +41,7 @@ class SimulatedConnPoint(TickingSlice):
         self.ingress.on_recovered(recovered, self.scheduler.now_s)
         self.delivery = DeliveryCore(self.name, self.clock_ns)
         self.questions: dict[int, Question] = {}
-        self._found: dict[int, dict[int, dict[str, Any]]] = {}  # answers by question, epoch, matcher
+        self._found: dict[int, Answers] = {}  # by question
         self._asking: dict[int, SubscriptionRecord] = {}  # by question, for whom others are looked for
         self._path: dict[str, int] = {}
 
@@ -115,7 +116,8 @@ class SimulatedConnPoint(TickingSlice):
         if self.alive and self.incarnation == incarnation and question is not None:
             accesspoints = self.zookeeper_configuration.in_force().accesspoints
             if isinstance(question, messages.FindPublications):
-                self.perform([Send(accesspoint, [question]) for accesspoint in accesspoints])
+                all_of_them = self.zookeeper_configuration.union("accesspoint")
+                self.perform([Send(accesspoint, [question]) for accesspoint in all_of_them])
             else:
                 # Questions about one subscription keep their order through one access point.
                 key = hash64(question.record.id if isinstance(question, messages.Subscribe) else question.id)
@@ -161,15 +163,15 @@ class SimulatedConnPoint(TickingSlice):
         question = self.questions.get(message.ref)
         if question is None:
             return
-        found = self._found.setdefault(message.ref, {}).setdefault(message.epoch, {})
-        found[message.matcher] = message
-        if len(found) < message.asked:
+        asked = tuple(message.asked) if isinstance(message, messages.PublicationsFound) else message.asked
+        found = self._found.setdefault(message.ref, Answers()).take(message.matcher, message, asked)
+        if found is None:
             return
         del self.questions[message.ref], self._found[message.ref]
         if isinstance(question, messages.FindPublications):
-            self._on_publications_found(question, list(found.values()))
+            self._on_publications_found(question, found)
         else:
-            self._on_subscriptions_found(self._asking.pop(message.ref), list(found.values()))
+            self._on_subscriptions_found(self._asking.pop(message.ref), found)
 
     def _on_publications_found(
         self, question: messages.FindPublications, found: list[messages.PublicationsFound]

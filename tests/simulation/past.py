@@ -41,6 +41,15 @@ class SlowPublications(PastScalingSimulation):
         return 0.5 if is_slow else 0.0
 
 
+class AccessPointsLeave(SlowPublications):
+    """They send late what they held at the cut, while the past is asked for."""
+
+    scaled_odds: ClassVar[dict[Layer, float]] = {"accesspoint": 1.0, "matcher": 0.0, "exitpoint": 0.0}
+
+    def _sizes(self) -> list[int]:
+        return [2, 3, 3, 1]
+
+
 class SlowQuestions(PastScalingSimulation):
     """Some questions are long on their way, so that matchers answer one question at very different times."""
 
