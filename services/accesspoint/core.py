@@ -45,12 +45,17 @@ class AccessPointCore:
         self._keeps_publications = keeps_publications
         self._selector: Selector | None = None
         self._keepers: list[str] = []  # whoever may keep publications: while a scaling runs, old and new matchers
+        self._senders: dict[int, list[str]] = {}  # by epoch, the access points that may send publications in it
         self.routes: Routes | None = None  # until the first anchors come; until then everything goes to everybody
         self.scaling = AccessPointScaling(name, self._on_in_force, self._release, self._flush)
         self.stale = 0  # came before any configuration
 
     def on_configuration(self, configuration: Configuration, now_s: float) -> Effects:
         self._keepers = configuration.union("matcher")
+        # Those that leave send what they held at the cut in the new epoch.
+        self._senders = {configuration.epoch: [*configuration.accesspoints]}
+        if configuration.change is not None:
+            self._senders[configuration.change.to.epoch] = configuration.union("accesspoint")
         if self.routes is not None:
             self.routes.keep(self._keepers)
         return self.scaling.on_configuration(configuration, now_s)
@@ -94,13 +99,13 @@ class AccessPointCore:
         return self._to_all_matchers(message)
 
     def on_find_publications(self, message: FindPublications) -> list[Send]:
-        """Each matcher waits until it has come through all access points of the epoch."""
+        """Each matcher waits until it has come through all access points that may send in the epoch."""
         selector = self._selector
         if selector is None:
             self.stale += 1
             return []
-        accesspoints, asked = [*selector.accesspoints], len(self._keepers)
-        question = replace(message, epoch=selector.epoch, accesspoints=accesspoints, asked=asked)
+        accesspoints = self._senders[selector.epoch]
+        question = replace(message, epoch=selector.epoch, accesspoints=accesspoints, asked=self._keepers)
         return [Send(matcher, [question]) for matcher in self._keepers]
 
     def on_answer(
@@ -163,6 +168,7 @@ class AccessPointCore:
             places,
             asked,
             message.attempt,
+            None if places is None else len(message.contents),
         )
 
     def _change(self, message: Subscribe | Unsubscribe, now_s: float) -> list[Send]:

@@ -83,7 +83,7 @@ def test_the_number_of_the_attempt_goes_on() -> None:
 
 
 def test_a_question_goes_to_every_matcher_with_all_who_must_bring_it() -> None:
-    expected = replace(ASKED, epoch=4, accesspoints=["accesspoint-1", "accesspoint-2"], asked=3)
+    expected = replace(ASKED, epoch=4, accesspoints=["accesspoint-1", "accesspoint-2"], asked=[*MATCHERS])
     assert accesspoint().on_find_publications(ASKED) == [Send(matcher, [expected]) for matcher in MATCHERS]
 
 
@@ -92,10 +92,22 @@ def test_while_a_scaling_runs_old_and_new_matchers_are_asked() -> None:
     core = accesspoint(replace(ANCHORED, change=Change("c", "copying", target, {})))
     sends = core.on_find_publications(ASKED)
     assert [send.to for send in sends] == [*MATCHERS, "matcher-4"]
-    expected = replace(ASKED, epoch=4, accesspoints=["accesspoint-1", "accesspoint-2"], asked=4)
+    asked = [*MATCHERS, "matcher-4"]
+    expected = replace(ASKED, epoch=4, accesspoints=["accesspoint-1", "accesspoint-2"], asked=asked)
     assert {send.messages[0] == expected for send in sends} == {True}
     core.on_configuration(replace(ANCHORED, epoch=5, epochs=5, matchers=(SECOND, "matcher-4")), NOW)
     assert [send.to for send in core.on_find_publications(ASKED)] == [SECOND, "matcher-4"]
+
+
+def test_behind_the_cut_those_that_leave_must_bring_it_too() -> None:
+    """They send in the new epoch what they held at the cut."""
+    target = Target(5, ("accesspoint-1", "accesspoint-3"), MATCHERS, ("exitpoint-1",), "anchored")
+    core = accesspoint(replace(ANCHORED, change=Change("c", "changing", target, {})))
+    asked = core.on_find_publications(ASKED)[0].messages[0]
+    assert (asked.epoch, asked.accesspoints) == (5, ["accesspoint-1", "accesspoint-2", "accesspoint-3"])
+    core.on_configuration(replace(ANCHORED, epoch=5, epochs=5, accesspoints=target.accesspoints), NOW)
+    asked = core.on_find_publications(ASKED)[0].messages[0]
+    assert (asked.epoch, asked.accesspoints) == (5, ["accesspoint-1", "accesspoint-3"])
 
 
 def test_before_any_configuration_a_question_is_dropped() -> None:
@@ -105,7 +117,7 @@ def test_before_any_configuration_a_question_is_dropped() -> None:
 
 
 def test_an_answer_goes_to_whoever_asked() -> None:
-    answer = PublicationsFound(4, 7, "connpoint-3", FIRST, [], {}, None, 3)
+    answer = PublicationsFound(4, 7, "connpoint-3", FIRST, [], {}, None, [*MATCHERS])
     assert accesspoint().on_answer(answer) == [Send("connpoint-3", [answer])]
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from braid import messages
 from braid.config import Ingress
-from braid.content import Content, encode_content
 from braid.messages import Send
 from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
@@ -16,7 +15,8 @@ from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.earlier import relied_on
 from services.connpoint.ingress import Batch, IngressCore
-from services.connpoint.past_order import is_in_order
+from services.connpoint.questions import Answers
+from services.connpoint.unconfirmed import Unconfirmed
 from tests.simulation.network import Node
 from tests.simulation.nodes import TickingSlice
 
@@ -41,16 +41,11 @@ class SimulatedConnPoint(TickingSlice):
         self.ingress.on_recovered(recovered, self.scheduler.now_s)
         self.delivery = DeliveryCore(self.name, self.clock_ns)
         self.questions: dict[int, Question] = {}
-        self._found: dict[int, dict[int, dict[str, Any]]] = {}  # answers by question, epoch, matcher
+        self._found: dict[int, Answers] = {}  # by question
         self._asking: dict[int, SubscriptionRecord] = {}  # by question, for whom others are looked for
         self._path: dict[str, int] = {}
 
-    def publish(self, publisher: int, ids: list[str], sensor: int) -> None:
-        self.publish_contents(
-            publisher, ids, sensor, [encode_content(Content(id=id, attributes={"sensor": sensor})) for id in ids]
-        )
-
-    def publish_contents(self, publisher: int, ids: list[str], sensor: int, contents: list[bytes]) -> None:
+    def publish(self, publisher: int, ids: list[str], sensor: int, contents: list[bytes]) -> None:
         if not self.ingress.has_room(len(contents), sum(map(len, contents))):
             return
         batch = self.ingress.accept(publisher, contents, self.scheduler.now_s)
@@ -121,7 +116,8 @@ class SimulatedConnPoint(TickingSlice):
         if self.alive and self.incarnation == incarnation and question is not None:
             accesspoints = self.zookeeper_configuration.in_force().accesspoints
             if isinstance(question, messages.FindPublications):
-                self.perform([Send(accesspoint, [question]) for accesspoint in accesspoints])
+                all_of_them = self.zookeeper_configuration.union("accesspoint")
+                self.perform([Send(accesspoint, [question]) for accesspoint in all_of_them])
             else:
                 # Questions about one subscription keep their order through one access point.
                 key = hash64(question.record.id if isinstance(question, messages.Subscribe) else question.id)
@@ -167,25 +163,27 @@ class SimulatedConnPoint(TickingSlice):
         question = self.questions.get(message.ref)
         if question is None:
             return
-        found = self._found.setdefault(message.ref, {}).setdefault(message.epoch, {})
-        found[message.matcher] = message
-        if len(found) < message.asked:
+        asked = tuple(message.asked) if isinstance(message, messages.PublicationsFound) else message.asked
+        found = self._found.setdefault(message.ref, Answers()).take(message.matcher, message, asked)
+        if found is None:
             return
         del self.questions[message.ref], self._found[message.ref]
         if isinstance(question, messages.FindPublications):
-            self._on_publications_found(question, list(found.values()))
+            self._on_publications_found(question, found)
         else:
-            self._on_subscriptions_found(self._asking.pop(message.ref), list(found.values()))
+            self._on_subscriptions_found(self._asking.pop(message.ref), found)
 
     def _on_publications_found(
         self, question: messages.FindPublications, found: list[messages.PublicationsFound]
     ) -> None:
         past = {(kept.origin, kept.sequence, kept.place): kept for own in found for kept in own.found}
         record = question.record
-        if not is_in_order(past.values(), [own.under_way for own in found], self.scheduler.now_s):
+        unconfirmed = Unconfirmed(own.under_way for own in found)
+        if not unconfirmed.is_in_order(past.values(), self.scheduler.now_s):
             self._later(lambda: self._find_past(record, question.without))
             return
-        for part in self.delivery.give_past(record.id, list(past.values()), self.scheduler.now_s):
+        before = unconfirmed.before(past.values(), question.from_s)
+        for part in self.delivery.give_past(record.id, list(past.values()), self.scheduler.now_s, before):
             self._deliver(record.subscriber, part.contents)
         ref = self._next_ref()
         self.questions[ref] = messages.Subscribe(0, ref, self.name, record, record.from_s)

@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.connpoint import remembered
+from braid.topology import Configuration
+from services.accesspoint.core import AccessPointCore
+from services.connpoint import remembered, unconfirmed
 from services.connpoint.catching_up import CatchingUp
+from services.connpoint.questions import Answers
+from services.connpoint.unconfirmed import Unconfirmed
 from services.exitpoint import core as exitpoint_core
 from services.matcher import departing, relocating
 from services.matcher.departing import Departure
@@ -19,8 +23,10 @@ from tests.simulation import connpoint_node
 from tests.simulation.cluster import Simulation
 from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.past import (
+    AccessPointsLeave,
     DistinctScalingSimulation,
     DistinctSimulation,
+    ManyTopics,
     PastCrashingSimulation,
     PastScalingSimulation,
     PastSimulation,
@@ -28,7 +34,7 @@ from tests.simulation.past import (
     SlowPublications,
     SlowQuestions,
 )
-from tests.simulation.seeds import is_caught
+from tests.simulation.seeds import from_seed, is_caught
 
 
 def asked_through_one_access_point(patch: pytest.MonkeyPatch) -> None:
@@ -84,7 +90,38 @@ def removed_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_order_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(connpoint_node, "is_in_order", lambda *_: True)
+    patch.setattr(Unconfirmed, "is_in_order", lambda *_: True)
+
+
+def a_part_of_a_batch_counts_as_the_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(unconfirmed, "_missing", lambda *_: frozenset())
+
+
+def what_was_published_before_the_past_comes_behind_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Unconfirmed, "before", lambda *_: set())
+
+
+def access_points_that_leave_do_not_bring_questions(patch: pytest.MonkeyPatch) -> None:
+    original = AccessPointCore.on_configuration
+
+    def on_configuration(self: AccessPointCore, configuration: Configuration, now_s: float) -> Any:
+        effects = original(self, configuration, now_s)
+        if configuration.change is not None:
+            self._senders[configuration.change.to.epoch] = [*configuration.change.to.accesspoints]
+        return effects
+
+    patch.setattr(AccessPointCore, "on_configuration", on_configuration)
+
+
+def as_many_answers_as_were_asked_make_a_whole(patch: pytest.MonkeyPatch) -> None:
+    """Whichever they are."""
+
+    def take(self: Answers, matcher: str, answer: Any, asked: Any) -> list[Any] | None:
+        heard = self._heard.setdefault((answer.epoch, 0), {})
+        heard[matcher] = answer
+        return list(heard.values()) if len(heard) >= (asked if isinstance(asked, int) else len(asked)) else None
+
+    patch.setattr(Answers, "take", take)
 
 
 def attempts_are_mixed(patch: pytest.MonkeyPatch) -> None:
@@ -125,6 +162,10 @@ def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch
         (nothing_is_relocated, PastScalingSimulation, "misplaced"),
         (removed_before_it_is_stored, PastScalingSimulation, "misplaced"),
         (the_order_is_not_looked_at, SlowQuestions, "out of order"),
+        (a_part_of_a_batch_counts_as_the_whole, ManyTopics, "out of order"),
+        (what_was_published_before_the_past_comes_behind_it, from_seed(38, SlowPublications), "out of order"),
+        (access_points_that_leave_do_not_bring_questions, from_seed(8, AccessPointsLeave), "lost"),
+        (as_many_answers_as_were_asked_make_a_whole, from_seed(149, SlowPublications), "lost"),
         (attempts_are_mixed, PastCrashingSimulation, "lost"),
         (those_that_are_not_given_their_past_yet_are_relied_on, DistinctSimulation, "lost"),
         (what_others_got_meanwhile_is_not_noted, DistinctScalingSimulation, "twice"),
