@@ -49,6 +49,7 @@ class Map(msgspec.Struct, tag="map", forbid_unknown_fields=True, frozen=True):
 class Run(msgspec.Struct, tag="run", forbid_unknown_fields=True, frozen=True):
     plan: str
     out: Path
+    again: bool = False
     json: bool = False
 
 
