@@ -119,10 +119,10 @@ class Database:
             self._database.close()
             self._database = None
 
-    def give_away(self, path: Path) -> Closing | None:
-        """What goes anyway, and has this path by now."""
+    def give_away(self) -> Closing | None:
+        """What goes anyway, and has another path by now."""
         database, self._database = self._database, None
-        return None if database is None else Closing(database, path)
+        return None if database is None else Closing(database)
 
     # Reading
 

@@ -20,8 +20,8 @@ Tell = Callable[[list[Stored]], None]
 
 
 class Empty:
-    """Tells of what has expired, where somebody listens, then moves a database to the trash, and has it closed and
-    removed. What is left of it, or of one that an earlier process threw away, is removed file by file.
+    """Tells of what has expired, where somebody listens, then moves a database to the trash, has it closed, and removes
+    it file by file.
     """
 
     def __init__(self, trash: Path, database: Database | None, path: Path, tell_kinds: int, tell: Tell) -> None:
@@ -57,15 +57,11 @@ class Empty:
         while (aside := self._trash / f"{self.database.name.replace('/', '_')}.{number}").exists():
             number += 1
         self.path = self.database.path.rename(aside)
-        self._closing = self.database.give_away(self.path)
+        self._closing = self.database.give_away()
         self.database = None
 
-    def wait_until_closed(self) -> None:
-        if self._closing is not None:
-            self._closing.wait_until_closed()
-
     def must_wait(self, timeout_s: float | None = 0.0) -> bool:
-        """Whether it is still being closed and removed, after so long."""
+        """Whether it is still being closed, after so long."""
         if self._closing is not None and self._closing.wait(timeout_s):
             self._closing = None
         return self._closing is not None

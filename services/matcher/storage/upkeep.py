@@ -135,7 +135,7 @@ class Upkeep:
         job = Empty(self._trash, database, database.path, 0, self._tell)
         job.set_aside()
         if not database.is_base:
-            job.wait_until_closed()
+            job.must_wait(None)
         self._jobs.append(job)
 
     # Plans
@@ -223,10 +223,6 @@ class Upkeep:
 
 
 def _size(path: Path) -> int:
-    """Of what may be removed meanwhile."""
     if path.is_file():
         return path.stat().st_size
-    try:
-        return sum(file.stat().st_size for file in path.iterdir())
-    except FileNotFoundError:
-        return 0
+    return sum(file.stat().st_size for file in path.iterdir()) if path.exists() else 0
