@@ -39,9 +39,9 @@ from braid.zones import bounds
 ANY = "*"
 
 _LIST_MAX = 8  # values of an `in`; more of them are no longer selective
-_HALF_SIDE_MIN = 2.0**-7  # degrees, somewhat under a kilometre
+HALF_SIDE_MIN = 2.0**-7  # degrees, somewhat under a kilometre
 _HALF_SIDE_SMALL = 0.5  # up to here a zone is taken for more selective than an equality
-_HALF_SIDE_MAX = 16.0
+HALF_SIDE_MAX = 16.0
 _MARGIN = 1e-4  # degrees: more than zones of different kinds deviate from one another
 
 
@@ -73,10 +73,7 @@ def text_of(record: SubscriptionRecord) -> str:
     anchor = record.anchor or choose(record)
     match anchor[0]:
         case "w":
-            entry = record.words[int(anchor[1:])]
-            stems = " ".join(sorted(stems_of(entry)))
-            # One text for all words of a stem, unless the stem alone would be taken for another word.
-            return f"words:{stems if stems_of(stems) == sorted(stems_of(entry)) else entry}"
+            return text_of_words(record.words[int(anchor[1:])])
         case "z":
             tile = None if record.zone is None else _tile(record.zone)
             return ANY if tile is None else f"box:{tile[0]},{tile[1]},{tile[2]}"
@@ -87,6 +84,18 @@ def text_of(record: SubscriptionRecord) -> str:
             return f"topic:{record.topic_scope}:{record.topic}"
         case _:
             return ANY
+
+
+def text_of_words(entry: str) -> str:
+    """The anchor of a subscription by one entry of its words."""
+    stems = " ".join(sorted(stems_of(entry)))
+    # One text for all words of a stem, unless the stem alone would be taken for another word.
+    return f"words:{stems if stems_of(stems) == sorted(stems_of(entry)) else entry}"
+
+
+def place_of(text: str) -> int:
+    """Where on the ring an anchor lies, in 32 bits: what the ids of its subscriptions end with."""
+    return hash64(text) >> 32
 
 
 def subscription_of(text: str, id: str, home: str) -> SubscriptionRecord:
@@ -121,7 +130,7 @@ def placed(record: SubscriptionRecord) -> SubscriptionRecord:
     """
     record = anchored(record)
     text = text_of(record)
-    key = secrets.token_hex(4) if text == ANY else f"{hash64(text) >> 32:08x}"
+    key = secrets.token_hex(4) if text == ANY else f"{place_of(text):08x}"
     return replace(record, id=f"s-{secrets.token_hex(8)}{key}")
 
 
@@ -166,9 +175,9 @@ def _tile(zone: dict[str, Any]) -> tuple[float, float, float] | None:
         return None
     south, west, north, east = boxes[0]
     south, west, north, east = south - _MARGIN, west - _MARGIN, north + _MARGIN, east + _MARGIN
-    side = max(north - south, east - west, _HALF_SIDE_MIN)
+    side = max(north - south, east - west, HALF_SIDE_MIN)
     half = 2.0 ** math.ceil(math.log2(side))
-    if half > _HALF_SIDE_MAX:
+    if half > HALF_SIDE_MAX:
         return None
     tile_south, tile_west = math.floor(south / half) * half, math.floor(west / half) * half
     if tile_south <= -90 or tile_south + 2 * half >= 90 or tile_west <= -180 or tile_west + 2 * half >= 180:

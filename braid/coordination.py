@@ -1,7 +1,7 @@
 """The session of one process of the cluster with ZooKeeper: what it tells, what it asks for, what it writes.
 
 `ZooKeeperSession` owns the connection, `Reconciling` keeps what is known up to date, and each thing that stands in
-ZooKeeper has a file of its own: registration, election, slices and configuration, scalings. This file puts them
+ZooKeeper has a file of its own: registration, election, slices and configuration, scalings, maps. This file puts them
 together, and writes what belongs to several of them in one transaction.
 
 Invariant: `on_event` is called on the loop, in order, never from within a call of `Coordination`.
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from braid import znodes
+from braid.anchor_map import AnchorMap
 from braid.coordination_events import (
     ConfigurationChanged,
     CoordinationUnavailable,
@@ -32,6 +33,7 @@ from braid.coordination_events import (
     StaleVersion,
 )
 from braid.election import Election
+from braid.map_store import MapStore
 from braid.reconciling import Area, Reconciling
 from braid.registering import Registering
 from braid.scaling import Progress, Report, ScalingRecord
@@ -91,11 +93,13 @@ class Coordination:
         self._reconciling = Reconciling(self._session, on_event)
         self._registering = Registering(self._session, self._paths, self._reconciling, session_timeout_s)
         self._election = Election(self._session, self._paths, self._reconciling)
-        self._scalings = ScalingStore(self._session, self._paths, self._reconciling)
+        self._maps = MapStore(self._session, self._paths)
+        self._scalings = ScalingStore(self._session, self._paths, self._reconciling, self._maps)
         self._topology = TopologyStore(
             self._session,
             self._paths,
             self._reconciling,
+            self._maps,
             on_slices=self._registering.on_slices,
             on_configuration=self._scalings.on_configuration,
         )
@@ -172,13 +176,13 @@ class Coordination:
         self._scalings.add_record(transaction, record)
         await self._commit(transaction)
 
-    async def ask_scaling(self, record: ScalingRecord) -> None:
+    async def ask_scaling(self, record: ScalingRecord, map: AnchorMap | None = None) -> None:
         """Asks for a scaling; the leading coordinator takes it from there. May be repeated with the same record.
 
-        Raises `ScalingUnderWay` with the name of the one that runs.
+        A map that it names is written with it. Raises `ScalingUnderWay` with the name of the one that runs.
         """
         await self._prepare()
-        await self._scalings.ask(record)
+        await self._scalings.ask(record, map)
 
     async def report(self, report: Report) -> None:
         """Says that this slice has done its part of a phase. May be repeated; the first one stays."""
@@ -205,10 +209,18 @@ class Coordination:
     async def read_progress(self, change: str) -> tuple[Progress, ...]:
         return await self._scalings.read_progress(change)
 
+    async def read_map(self, version: str) -> AnchorMap | None:
+        """None when it is not there, or damaged."""
+        return (await self._maps.load([version])).get(version)
+
     async def sweep_scalings(self, keep: str | None) -> None:
-        """For the leader: removes the reports of every change but this one, and the oldest records."""
+        """For the leader: removes the reports of every change but this one, the oldest records, and maps that nobody
+        names. Raises `NotLeading`.
+        """
         await self._prepare()
+        proof = self._election.proof()
         await self._scalings.sweep(keep)
+        await self._maps.sweep(proof)
 
     def _transaction_of_leader(self) -> Any:
         transaction = self._session.transaction()

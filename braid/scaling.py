@@ -9,12 +9,21 @@ from braid.topology import Change, Layer, Routing
 Step = Literal["copied", "change-ready", "refused", "exit-point-matcher-updated", "done", "scale-end", "drained"]
 
 
+NO_MAP = "none"  # in the place of a version
+
+
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What somebody wants: numbers of slices, slices to be replaced, another routing, or all in one scaling."""
+    """What somebody wants: numbers of slices, slices to be replaced, another routing or map, or all in one scaling."""
 
     layers: dict[Layer, int] = {}
     replace: tuple[str, ...] = ()
     routing: Routing | None = None  # None: as it is
+    map: str | None = None  # the version of an `AnchorMap`, or `NO_MAP`; None: as it is
+
+    @property
+    def named_map(self) -> str | None:
+        """The version, where a map is asked for."""
+        return None if self.map == NO_MAP else self.map
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

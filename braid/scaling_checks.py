@@ -10,9 +10,9 @@ SLICES_MAX = 64  # of one layer, as in the settings
 
 def check_ask(ask: Ask, configuration: Configuration) -> None:
     """Raises the problem that names the field: `$.layers.matcher`, `$.replace[0]`, or `$` when nothing is asked."""
-    if not ask.layers and not ask.replace and ask.routing is None:
+    if ask == Ask():
         raise problems.invalid(
-            "$", "nothing is asked for; give 'layer' and 'to', 'layers', 'replace', 'routing', or several"
+            "$", "nothing is asked for; give 'layer' and 'to', 'layers', 'replace', 'routing', 'map', or several"
         )
     for layer, number in ask.layers.items():
         check_layer(f"$.layers.{layer}", layer)
@@ -27,6 +27,12 @@ def check_ask(ask: Ask, configuration: Configuration) -> None:
             raise problems.invalid(field, f"{name[:100]} cannot be replaced, it is not configured", expected=configured)
         if name in ask.replace[:place]:
             raise problems.invalid(field, f"{name} is to be replaced twice")
+    if ask.named_map is not None and (ask.routing or configuration.in_force().routing) != "anchored":
+        raise problems.invalid(
+            "$.map",
+            "a map says where anchors lie, and with the routing 'broadcast' subscriptions do not lie by their anchors; "
+            "ask for the routing 'anchored' too",
+        )
 
 
 def refusal(ask: Ask, configuration: Configuration) -> str | None:

@@ -7,7 +7,9 @@ import msgspec
 import structlog
 
 from braid import znodes
+from braid.anchor_map import AnchorMap
 from braid.coordination_events import CoordinationUnavailable, ReportsChanged, ScalingChanged, ScalingUnderWay
+from braid.map_store import MapStore
 from braid.reconciling import Reconciling
 from braid.scaling import Progress, Report, ScalingRecord
 from braid.topology import Configuration
@@ -22,16 +24,20 @@ T = TypeVar("T")
 
 
 class ScalingStore:
-    def __init__(self, session: ZooKeeperSession, paths: znodes.Paths, reconciling: Reconciling) -> None:
+    def __init__(
+        self, session: ZooKeeperSession, paths: znodes.Paths, reconciling: Reconciling, maps: MapStore
+    ) -> None:
         self._session = session
         self._paths = paths
         self._reconciling = reconciling
+        self._maps = maps
         self._record: tuple[ScalingRecord | None] | None = None  # told last; None: nothing yet
         self._change: str | None = None  # that the configuration names
         self._told: ReportsChanged | None = None
         self._reports: dict[str, Report] = {}  # of the change that is followed, by name of their znodes
 
-    async def ask(self, record: ScalingRecord) -> None:
+    async def ask(self, record: ScalingRecord, map: AnchorMap | None = None) -> None:
+        """With the map that it names: both stand there, or neither does."""
         if not znodes.is_scaling_id(record.id):
             raise ValueError(f"'{record.id}' cannot be the name of a scaling")
         for _ in range(TRIES_MAX):
@@ -40,11 +46,15 @@ class ScalingStore:
             transaction.create(self._paths.ended(record.id), b"")
             transaction.delete(self._paths.ended(record.id))
             transaction.create(self._paths.scaling, znodes.encode(record))
-            ended, _, created = await self._session.commit(transaction)
+            if map is not None:
+                await self._maps.add_to(transaction, map)
+            ended, _, created, *mapped = await self._session.commit(transaction)
             if isinstance(ended, NodeExistsError):
                 return  # an earlier attempt of ours has even ended
             if not isinstance(created, KazooException):
                 return
+            if any(isinstance(result, (NodeExistsError, NoNodeError)) for result in mapped):
+                continue  # the map came or went in this moment
             if not isinstance(created, NodeExistsError):
                 raise CoordinationUnavailable(f"ZooKeeper refused the scaling: {ended!r}, {created!r}")
             running = await self.read_running()

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from functools import lru_cache
 from hashlib import blake2b
 
+from braid.anchor_map import AnchorMap
 from braid.topology import Configuration, Routing
 
 POINTS_PER_SLICE = 512  # up to 8 slices get an even share within 6 per cent, up to 16 within 14
@@ -56,7 +57,15 @@ class Selector(ABC):
 
     def places_like(self, other: "Selector") -> bool:
         """Whether every subscription lies on the same matcher in both."""
-        return (set(self.matchers), self.routing) == (set(other.matchers), other.routing)
+        return self._decisive() == other._decisive()
+
+    def _decisive(self) -> tuple[object, ...]:
+        """All on which it depends where subscriptions lie. To the ring the order of its slices is nothing."""
+        return (self.routing, frozenset(self.matchers))
+
+    def keeps_like(self, other: "Selector") -> bool:
+        """Whether every publication is kept by the same matcher in both."""
+        return set(self.matchers) == set(other.matchers)
 
     def accesspoint_of(self, key: int) -> str:
         """By publisher for publications, by id for subscriptions: each keeps its order through one access point."""
@@ -88,10 +97,31 @@ class AnchoredSelector(Selector):
         return self._ring.owner(anchored_key(subscription_id))
 
 
+class MappedSelector(AnchoredSelector):
+    """By a map that was learned from data, or made by a person; by the ring where that says nothing.
+
+    Its parts are dealt out in the order of the matchers: as many parts as there are matchers are one for each.
+    """
+
+    def __init__(self, configuration: Configuration, map: AnchorMap) -> None:
+        super().__init__(configuration)
+        self._map = map
+
+    def matcher_of(self, subscription_id: str) -> str:
+        key = anchored_key(subscription_id)
+        part = self._map.part_of(key >> 32)
+        return self._ring.owner(key) if part is None else self.matchers[part % len(self.matchers)]
+
+    def _decisive(self) -> tuple[object, ...]:
+        return (self.routing, self.matchers, self._map)
+
+
 _SELECTORS: dict[Routing, type[Selector]] = {"broadcast": BroadcastSelector, "anchored": AnchoredSelector}
 
 
 def selector_of(configuration: Configuration) -> Selector:
+    if configuration.routing == "anchored" and configuration.map is not None:
+        return MappedSelector(configuration, configuration.map)
     return _SELECTORS[configuration.routing](configuration)
 
 

@@ -4,6 +4,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from braid.anchor_map import AnchorMap
+
 Layer = Literal["connpoint", "accesspoint", "matcher", "exitpoint"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 CONFIGURED_LAYERS: tuple[Layer, ...] = ("accesspoint", "matcher", "exitpoint")
@@ -36,6 +38,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     matchers: tuple[str, ...]
     exitpoints: tuple[str, ...]
     routing: Routing = "broadcast"
+    map: AnchorMap | None = None  # with `anchored` only; None: anchors lie where they hash to
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +61,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     matchers: tuple[str, ...]
     exitpoints: tuple[str, ...]
     routing: Routing = "broadcast"
+    map: AnchorMap | None = None  # as in `Target`; in ZooKeeper only its version stands here
     epochs: int = 0  # the highest number that any change used, also one that was given up
     change: Change | None = None
 
@@ -74,7 +78,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.change is None:
             return None
         to = self.change.to
-        return Configuration(to.epoch, to.accesspoints, to.matchers, to.exitpoints, to.routing, to.epoch)
+        return Configuration(to.epoch, to.accesspoints, to.matchers, to.exitpoints, to.routing, to.map, epochs=to.epoch)
 
     def in_force(self) -> "Configuration":
         """Without the change; from the phase `changing` on, what the change leads to."""

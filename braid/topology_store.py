@@ -7,6 +7,7 @@ import structlog
 
 from braid import znodes
 from braid.coordination_events import ConfigurationChanged, CorruptConfiguration, SlicesChanged
+from braid.map_store import MapStore
 from braid.reconciling import Reconciling
 from braid.topology import LAYERS, Configuration, Registration
 from braid.zookeeper_session import NoNodeError, ZooKeeperSession
@@ -20,6 +21,7 @@ class TopologyStore:
         session: ZooKeeperSession,
         paths: znodes.Paths,
         reconciling: Reconciling,
+        maps: MapStore,
         *,
         on_slices: Callable[[dict[str, Registration]], None],
         on_configuration: Callable[[Configuration | None], None],
@@ -27,6 +29,7 @@ class TopologyStore:
         self._session = session
         self._paths = paths
         self._reconciling = reconciling
+        self._maps = maps
         self._on_slices = on_slices
         self._on_configuration = on_configuration
         # What was told last; None: nothing yet.
@@ -36,11 +39,20 @@ class TopologyStore:
     async def read_configuration(self) -> tuple[Configuration | None, int]:
         """With its version. Raises `CorruptConfiguration`."""
         try:
+            return await self._read()
+        except CorruptConfiguration:
+            # A map that it names may have been removed since it was read, because the next one does not name it.
+            return await self._read()
+
+    async def _read(self) -> tuple[Configuration | None, int]:
+        try:
             payload, stat = await self._session.get(self._paths.configuration)
         except NoNodeError:
             return None, znodes.NO_VERSION
         try:
-            return znodes.decode_configuration(payload), stat.version
+            named = znodes.maps_named_in(payload)
+            maps = await self._maps.load(named, self._reconciling.watch("configuration"))
+            return znodes.decode_configuration(payload, maps), stat.version
         except msgspec.MsgspecError as error:
             raise CorruptConfiguration(f"{self._paths.configuration} at {self._session.hosts}: {error}") from None
 

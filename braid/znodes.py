@@ -5,11 +5,12 @@
 
 import os
 import re
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import msgspec
 
+from braid.anchor_map import AnchorMap
 from braid.scaling import Progress, Report, ScalingRecord, Step
 from braid.topology import LAYERS, Configuration, Layer, Registration
 
@@ -28,6 +29,7 @@ class Paths:
         self.scaling = f"{self.cluster}/scaling"
         self.scalings = f"{self.cluster}/scalings"
         self.changes = f"{self.cluster}/changes"
+        self.maps = f"{self.cluster}/maps"
 
     def layer(self, layer: Layer) -> str:
         return f"{self.cluster}/slices/{layer}"
@@ -50,9 +52,12 @@ class Paths:
     def progress(self, change: str, slice: str) -> str:
         return f"{self.change(change)}/{PROGRESS}:{slice}"
 
+    def map(self, version: str) -> str:
+        return f"{self.maps}/{version}"
+
     def directories(self) -> tuple[str, ...]:
         """The znodes that stay and only hold others."""
-        return (*(self.layer(layer) for layer in LAYERS), self.coordinators, self.scalings, self.changes)
+        return (*(self.layer(layer) for layer in LAYERS), self.coordinators, self.scalings, self.changes, self.maps)
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -63,7 +68,8 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def encode(payload: Registration | Configuration | Candidate | ScalingRecord | Report | Progress) -> bytes:
-    return msgspec.json.encode(payload)
+    """Of a map its version stands for it; the map itself is a znode of its own."""
+    return msgspec.json.encode(payload, enc_hook=_version_of)
 
 
 def decode_registration(payload: bytes) -> Registration:
@@ -76,9 +82,23 @@ def decode_candidate(payload: bytes) -> Candidate:
     return msgspec.json.decode(payload, type=Candidate)
 
 
-def decode_configuration(payload: bytes) -> Configuration:
-    """Raises `msgspec.MsgspecError` for anything else."""
-    return msgspec.json.decode(payload, type=Configuration)
+def decode_configuration(payload: bytes, maps: Mapping[str, AnchorMap] | None = None) -> Configuration:
+    """With the maps that it names. Raises `msgspec.MsgspecError` for anything else, or where one of them is missing."""
+
+    def resolve(_kind: type, version: Any) -> AnchorMap:
+        found = None if maps is None or not isinstance(version, str) else maps.get(version)
+        if found is None:
+            raise ValueError(f"the map {version} is missing, or damaged")
+        return found
+
+    return msgspec.json.decode(payload, type=Configuration, dec_hook=resolve)
+
+
+def maps_named_in(payload: bytes) -> list[str]:
+    """The versions of the maps that a configuration names. Raises `msgspec.MsgspecError` for anything else."""
+    named = msgspec.json.decode(payload, type=_Named)
+    versions = (named.map, None if named.change is None else named.change.to.map)
+    return [version for version in dict.fromkeys(versions) if version is not None and is_map_version(version)]
 
 
 def decode_record(payload: bytes) -> ScalingRecord:
@@ -99,6 +119,11 @@ def decode_progress(payload: bytes) -> Progress:
 def is_scaling_id(text: str) -> bool:
     """It becomes part of a path, and comes from people."""
     return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", text) is not None
+
+
+def is_map_version(text: str) -> bool:
+    """It becomes part of a path too."""
+    return re.fullmatch(r"[0-9a-f]{1,64}", text) is not None
 
 
 def in_order_of_arrival(candidates: Iterable[str]) -> list[str]:
@@ -129,6 +154,27 @@ def is_dead_candidate(candidate: Candidate, ours: Candidate) -> bool:
     writes only while its znode is there, and stands again without it.
     """
     return candidate.host == ours.host and _is_gone(candidate.pid, ours.pid)
+
+
+class _NamedTarget(msgspec.Struct):
+    map: str | None = None
+
+
+class _NamedChange(msgspec.Struct):
+    to: _NamedTarget
+
+
+class _Named(msgspec.Struct):
+    """Just what a configuration says of maps."""
+
+    map: str | None = None
+    change: _NamedChange | None = None
+
+
+def _version_of(value: Any) -> str:
+    if isinstance(value, AnchorMap):
+        return value.version
+    raise NotImplementedError(f"{type(value).__name__} has no place in ZooKeeper")
 
 
 def _is_gone(pid: int, ours: int) -> bool:

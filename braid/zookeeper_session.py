@@ -119,6 +119,11 @@ class ZooKeeperSession:
     async def exists(self, path: str, watch: Watch | None = None) -> bool:
         return await self._ask(self._kazoo.exists_async, path, watch) is not None
 
+    async def version_of(self, path: str) -> int | None:
+        """How often it was written over; None when it is not there."""
+        stat = await self._ask(self._kazoo.exists_async, path)
+        return None if stat is None else int(stat.version)
+
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         names: list[str] = await self._ask(self._kazoo.get_children_async, path, watch)
         return names

@@ -108,7 +108,7 @@ class Shell:
             case Sweep(keep):
                 try:
                     await self._coordination.sweep_scalings(keep)
-                except CoordinationUnavailable as error:
+                except (CoordinationUnavailable, NotLeading) as error:
                     log.info("what scalings left behind is removed the next time", reason=str(error))
             case ReadConfiguration() | WriteConfiguration() | WriteRecord():
                 try:
@@ -123,7 +123,9 @@ class Shell:
                 record = await self._coordination.read_running_scaling()
                 change = configuration.change if configuration is not None else None
                 reports = await self._coordination.read_reports(change.id) if change is not None else ()
-                return ConfigurationRead(attempt, configuration, version, record, reports)
+                asked = None if record is None else record.asked.named_map
+                map = None if asked is None else await self._coordination.read_map(asked)
+                return ConfigurationRead(attempt, configuration, version, record, reports, map)
             case WriteConfiguration(attempt, configuration, expected_version, record):
                 version = await self._coordination.write_configuration(configuration, expected_version, record)
                 return ConfigurationWritten(attempt, configuration, version)

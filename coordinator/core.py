@@ -204,7 +204,7 @@ class Coordinator:
         standing, waited_s = self._standing, now - self._stage_since
         assert standing.configuration is not None, "a scaling changes a configuration"
         record, reports = standing.record_of_scaling, standing.reports
-        return Known(standing.configuration, record, slices, reports, waited_s, clock_s, self._deadlines)
+        return Known(standing.configuration, record, slices, reports, waited_s, clock_s, self._deadlines, standing.map)
 
     def _take_written(self, answer: Answer) -> Write:
         if self._writing is None:

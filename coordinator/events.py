@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from braid.anchor_map import AnchorMap
 from braid.coordination_events import Deposed, Elected, ReportsChanged, ScalingChanged, SlicesChanged
 from braid.scaling import Report, ScalingRecord
 from braid.topology import Configuration
@@ -18,6 +19,7 @@ class ConfigurationRead(msgspec.Struct, frozen=True):
     version: int
     record: ScalingRecord | None = None  # of the scaling under way
     reports: tuple[Report, ...] = ()  # of the change that the configuration names
+    map: AnchorMap | None = None  # that the record asks for, if it does
 
 
 class ConfigurationWritten(msgspec.Struct, frozen=True):
@@ -47,7 +49,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class ReadConfiguration(msgspec.Struct, frozen=True):
-    """Read configuration, record and reports, then feed `ConfigurationRead` or `AttemptFailed`."""
+    """Read configuration, record, reports and the map asked for, then feed `ConfigurationRead` or `AttemptFailed`."""
 
     attempt: int
 
@@ -73,7 +75,10 @@ class WriteRecord(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """Remove the reports of every change but this one, and the oldest records. No answer; the next one repeats it."""
+    """Remove the reports of every change but this one, the oldest records, and maps that nobody names.
+
+    No answer; the next one repeats it.
+    """
 
     keep: str | None
 

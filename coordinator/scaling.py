@@ -13,9 +13,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from braid.scaling import Report, ScalingRecord, Step
+from braid.anchor_map import AnchorMap
+from braid.scaling import Ask, Report, ScalingRecord, Step
 from braid.scaling_checks import refusal
-from braid.topology import CONFIGURED_LAYERS, Change, Configuration, Phase, Registration, Routing, Target
+from braid.topology import CONFIGURED_LAYERS, Change, Configuration, Phase, Registration, Target
 from coordinator.events import Inform
 from coordinator.placing import Placement, place
 
@@ -45,6 +46,7 @@ class Known:
     waited_s: float  # since this stage began
     clock_s: float  # seconds since 1970
     deadlines: Deadlines
+    map: AnchorMap | None = None  # that the record asks for
 
 
 @dataclass(frozen=True)
@@ -66,17 +68,17 @@ def gather(known: Known) -> Decision:
     """Answers a request; begins the change when every slice of both configurations is registered."""
     configuration, record = known.configuration, known.record
     assert record is not None, "gathering begins with a request"
-    reason = refusal(record.asked, configuration)
+    reason = refusal(record.asked, configuration) or _lacks_map(known)
     if reason is not None:
         return Write(None, _end(known, "aborted", reason))
     placement = place(record.asked, configuration, known.slices)
-    routing = record.asked.routing or configuration.routing
-    if not placement.differs_from(configuration) and routing == configuration.routing:
+    to = _target(known, record.asked, placement)
+    if not placement.differs_from(configuration) and (to.routing, to.map) == (configuration.routing, configuration.map):
         return Write(None, _end(known, "done", epoch=configuration.epoch))
     participants = _participants(configuration, placement)
     missing = tuple(name for name in participants if name not in known.slices)
     if not missing:
-        change = _begin(known, record.id, placement, routing, participants)
+        change = Change(record.id, "copying", to, {name: known.slices[name].incarnation for name in participants})
         return Write(replace(configuration, change=change), _enter(known, "copying", epoch=change.to.epoch, wants=()))
     if known.waited_s >= known.deadlines.gathering_s_max:
         reason = f"not registered within {known.deadlines.gathering_s_max:g} s: {', '.join(missing)}"
@@ -197,16 +199,26 @@ def _participants(configuration: Configuration, placement: Placement) -> list[st
     return list(dict.fromkeys(both))
 
 
-def _begin(known: Known, id: str, placement: Placement, routing: Routing, participants: Iterable[str]) -> Change:
+def _lacks_map(known: Known) -> str | None:
+    asked = None if known.record is None else known.record.asked.named_map
+    if asked is None or (known.map is not None and known.map.version == asked):
+        return None
+    return f"the map {asked} is missing in ZooKeeper, or damaged; ask for it again"
+
+
+def _target(known: Known, asked: Ask, placement: Placement) -> Target:
+    """What is not asked for stays as it is. Where subscriptions do not lie by their anchors there is no map."""
     configuration = known.configuration
-    to = Target(
+    routing = asked.routing or configuration.routing
+    map = configuration.map if asked.map is None else known.map  # None: there is to be none
+    return Target(
         epoch=max(configuration.epoch, configuration.epochs) + 1,
         accesspoints=placement.layers["accesspoint"],
         matchers=placement.layers["matcher"],
         exitpoints=placement.layers["exitpoint"],
         routing=routing,
+        map=map if routing == "anchored" else None,
     )
-    return Change(id, "copying", to, {name: known.slices[name].incarnation for name in participants})
 
 
 def _proceed(known: Known, phase: Phase, informs: tuple[Inform, ...] = ()) -> Write:

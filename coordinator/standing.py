@@ -1,5 +1,6 @@
 """What stands in ZooKeeper, as the leading coordinator read or wrote it last."""
 
+from braid.anchor_map import AnchorMap
 from braid.scaling import Report, ScalingRecord, Step
 from braid.topology import Configuration
 from coordinator.events import ConfigurationRead
@@ -10,6 +11,7 @@ class Standing:
         self.configuration: Configuration | None = None
         self.version: int | None = None  # of the configuration; None before it was read
         self.record: ScalingRecord | None = None
+        self.map: AnchorMap | None = None  # that the record asks for
         self.reports: dict[tuple[Step, str], Report] = {}
         self._reports_of: str | None = None
 
@@ -25,7 +27,8 @@ class Standing:
         return self.record if self.record is not None and self.record.id == self.scaling_id else None
 
     def note_read(self, event: ConfigurationRead) -> None:
-        self.configuration, self.version, self.record = event.configuration, event.version, event.record
+        self.configuration, self.version = event.configuration, event.version
+        self.record, self.map = event.record, event.map
         if self.scaling_id is not None:
             self.note_reports(self.scaling_id, event.reports)
 

@@ -1,10 +1,11 @@
-"""`braid scale` and `braid replace`: other slices for a running cluster."""
+"""`braid scale` and `braid replace`: other slices, or another map of anchors, for a running cluster."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
-from braid.cli.running import Failure, examples, new_client, run
+from braid.cli.running import Failure, examples, explained, new_client, run
 from braid.cli.scaling_watch import hint, watch
 
 EXAMPLES = examples(
@@ -12,6 +13,9 @@ EXAMPLES = examples(
     "braid scale matcher=3 exitpoint=2",
     "braid scale matcher=3 --replace matcher-2",
     "braid scale --routing anchored",
+    "braid scale --map map.json",
+    "braid scale matcher 3 --routing anchored --map map.json",
+    "braid scale --map none",
     "braid scale matcher 3 --json | jq .longest_pause_s",
     "braid scale matcher 3 --no-wait",
     "braid scale --watch scaling-1f0c6a04b7d2",
@@ -46,24 +50,36 @@ def scale(
             help="Which matchers a publication visits: 'broadcast' (all), or 'anchored' (those of its anchors).",
         ),
     ] = None,
+    map: Annotated[
+        str | None,
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            help="Where anchors lie that shall not lie where they hash to: a JSON file with 'parts' and 'words' or "
+            "'anchors', as 'braid experiment map' makes one. 'none' takes away the map that is there.",
+        ),
+    ] = None,
     watched: Annotated[
         str | None, typer.Option("--watch", metavar="ID", help="Ask for nothing; show a scaling that was asked for.")
     ] = None,
     json: Json = False,
     no_wait: NoWait = False,
 ) -> None:
-    """Change the number of slices while publications flow, and show how far it is until it has ended.
+    """Change the slices, the routing or the map while publications flow, and show how far it is until it has ended.
 
     The exit code is 1 when it was aborted; then everything is as it was before. Ctrl-C leaves the scaling running.
     """
     if watched is not None:
-        if layers or replace or routing or no_wait:
+        if layers or replace or routing or map or no_wait:
             raise typer.BadParameter("--watch only shows a scaling; leave out everything else but --json")
         run(_show(context.obj, watched, json))
         return
-    if not layers and not replace and not routing:
+    if not layers and not replace and not routing and not map:
         raise typer.BadParameter(_FORMS)
-    run(_scale(context.obj, numbers_of(layers or []), replace or [], routing, as_json=json, wait=not no_wait))
+    asked: dict[str, Any] = {"layers": numbers_of(layers or []), "replace": replace or [], "routing": routing}
+    with explained():
+        asked["map"] = None if map is None else read_map(map)
+    run(_scale(context.obj, asked, as_json=json, wait=not no_wait))
 
 
 def replace(
@@ -76,7 +92,7 @@ def replace(
 
     The exit code is 1 when it was aborted; then everything is as it was before. Ctrl-C leaves the scaling running.
     """
-    run(_scale(context.obj, {}, slices, None, as_json=json, wait=not no_wait))
+    run(_scale(context.obj, {"replace": slices}, as_json=json, wait=not no_wait))
 
 
 def numbers_of(words: list[str]) -> dict[str, int]:
@@ -90,14 +106,29 @@ def numbers_of(words: list[str]) -> dict[str, int]:
     return {layer: int(number) for layer, number in pairs}
 
 
-async def _scale(
-    urls: list[str], layers: dict[str, int], replaced: list[str], routing: str | None, *, as_json: bool, wait: bool
-) -> None:
+def read_map(name: str) -> dict[str, Any] | Literal["none"]:
+    """What can stand in a map is for the cluster to say."""
+    import msgspec
+
+    if name == "none":
+        return "none"
+    try:
+        return msgspec.json.decode(Path(name).read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        raise Failure(f"cannot read {name}: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Failure(
+            f'{name} is no map, which is JSON such as {{"parts": 3, "words": {{"house": 0}}}}: {error}'
+        ) from None
+
+
+async def _scale(urls: list[str], asked: dict[str, Any], *, as_json: bool, wait: bool) -> None:
+    """`asked` is what `Client.scale` takes."""
     from braid.client.errors import BraidError
 
     async with new_client(urls) as client:
         try:
-            id = await client.scale(layers, replace=replaced, routing=routing)
+            id = await client.scale(**asked)
         except BraidError as error:
             other = error.problem.get("scaling")
             if error.status != 409 or not isinstance(other, str):

@@ -130,6 +130,8 @@ def title(scaling: "Scaling") -> str:
         parts.append(f"replacing {', '.join(replaced)}")
     if routing := scaling.asked.get("routing"):
         parts.append(f"routing {routing}")
+    if map := scaling.asked.get("map"):
+        parts.append(f"map {map}")
     return f"{scaling.id}: {', '.join(part for part in parts if part)}"
 
 

@@ -39,9 +39,8 @@ def _show(cluster: dict[str, Any], reasons: list[str]) -> None:
     console = Console(highlight=False)
     epoch = cluster.get("epoch")
     console.print("[bold green]ready[/]" if not reasons else "[bold yellow]not ready[/]", end="")
-    console.print(
-        f"  epoch {epoch}, routing {cluster.get('routing')}" if epoch is not None else "  no configuration yet"
-    )
+    in_force = f"  epoch {epoch}, routing {cluster.get('routing')}{_map_shown(cluster.get('map'))}"
+    console.print(in_force if epoch is not None else "  no configuration yet")
     for reason in reasons:
         console.print(f"  {reason}", markup=False)
     if change := cluster.get("change"):
@@ -68,7 +67,13 @@ def change_line(change: dict[str, Any]) -> str:
     """`scaling-1f0c6a is moving: epoch 5 has 1 accesspoint, 3 matcher, 1 exitpoint`."""
     to = change.get("to", {})
     numbers = ", ".join(f"{len(to.get(f'{layer}s', []))} {layer}" for layer in _LAYERS[1:])
+    numbers += _map_shown(to.get("map"))
     return f"  {change.get('id')} is {change.get('phase')}: epoch {to.get('epoch')} has {numbers}"
+
+
+def _map_shown(map: dict[str, Any] | None) -> str:
+    """`, map 61b1d7c2a9f0 of 50,000 anchors in 3 parts`; nothing where there is none."""
+    return f", map {map['version']} of {map['anchors']:,} anchors in {map['parts']} parts" if map else ""
 
 
 def _place(slice: dict[str, Any]) -> tuple[int, int, str]:

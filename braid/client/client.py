@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 from braid.client.connection import Connection
 from braid.client.conversation import Conversation
@@ -245,14 +245,20 @@ class Client:
         return cast(dict[str, Any], await self._rest.get("/v1/cluster"))
 
     async def scale(
-        self, layers: Mapping[str, int] | None = None, *, replace: Sequence[str] = (), routing: str | None = None
+        self,
+        layers: Mapping[str, int] | None = None,
+        *,
+        replace: Sequence[str] = (),
+        routing: str | None = None,
+        map: Mapping[str, Any] | Literal["none"] | None = None,
     ) -> str:
-        """Asks for other numbers of slices (`{"matcher": 3}`), for others in the place of some, or both at once.
+        """Asks for other numbers of slices (`{"matcher": 3}`), for others in the place of some, for another routing,
+        for another map of anchors (`{"parts": 3, "words": {"house": 0}}`, or "none"), or for several of these at once.
 
         Returns the id of the scaling when it has begun; `scaling` says how far it is. During another one it raises a
         `BraidError` of status 409, whose `problem["scaling"]` is the id of that one.
         """
-        return await scale(self._rest, layers or {}, replace, routing)
+        return await scale(self._rest, layers or {}, replace, routing, map)
 
     async def scaling(self, id: str) -> Scaling:
         """How far a scaling is."""

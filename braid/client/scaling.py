@@ -1,4 +1,4 @@
-"""Other numbers of slices for a running cluster: asking for them, and how far that is."""
+"""Other slices or another map for a running cluster: asking for them, and how far that is."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
@@ -19,7 +19,7 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["running", "done", "aborted"]
     phase: str
     reason: str = ""  # why it was aborted
-    asked: dict[str, Any] = {}  # {"layers": {"matcher": 3}, "replace": ["matcher-2"], "routing": None}
+    asked: dict[str, Any] = {}  # {"layers": {"matcher": 3}, "replace": ["matcher-2"], "routing": None, "map": None}
     asked_at: str = ""
     epoch: int | None = None  # of the configuration that it leads to
     phase_s: dict[str, float] = {}
@@ -36,9 +36,17 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
         return int(sum(details.get(what, 0) for details in self.progress.values()))
 
 
-async def scale(rest: Rest, layers: Mapping[str, int], replace: Sequence[str], routing: str | None) -> str:
-    asked: dict[str, Any] = {"layers": dict(layers), "replace": list(replace), "routing": routing}
-    accepted = await rest.post("/v1/cluster/scale", {name: value for name, value in asked.items() if value})
+async def scale(
+    rest: Rest,
+    layers: Mapping[str, int],
+    replace: Sequence[str],
+    routing: str | None,
+    map: Mapping[str, Any] | Literal["none"] | None,
+) -> str:
+    asked: dict[str, Any] = {"layers": dict(layers), "replace": list(replace)}
+    asked = {name: value for name, value in asked.items() if value}
+    asked |= {name: value for name, value in (("routing", routing), ("map", map)) if value is not None}
+    accepted = await rest.post("/v1/cluster/scale", asked)
     if not isinstance(accepted, dict) or not isinstance(accepted.get("id"), str):
         raise BraidError("the server accepted the scaling but told no id")
     return str(accepted["id"])

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from braid.anchor_map import AnchorMap
 from braid.config import Settings
 from braid.content import Content
 from braid.messages import Hop
@@ -132,8 +133,11 @@ class Door(Protocol):
 
     def configuration(self) -> Configuration | None: ...
 
-    async def scale(self, ask: Ask) -> str:
-        """The id of the scaling that has begun. Raises `Problem`: it cannot be done, or another one is under way."""
+    async def scale(self, ask: Ask, map: AnchorMap | None = None) -> str:
+        """The id of the scaling that has begun. Raises `Problem`: it cannot be done, or another one is under way.
+
+        `map` is the one that the ask names, if it names one.
+        """
 
     async def find_scaling(self, id: str) -> ScalingRecord:
         """Raises `not_found` for an unknown id, `unavailable` without ZooKeeper; so do the next two."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from braid import problems
+from braid.anchor_map import AnchorMap
 from braid.coordination_events import CoordinationUnavailable, ScalingUnderWay
 from braid.problems import Problem
 from braid.scaling import Ask, Progress, ScalingRecord
@@ -17,7 +18,7 @@ from braid.topology import Configuration
 class Coordination(Protocol):
     """What is needed of `braid.coordination`; every call may raise `CoordinationUnavailable`."""
 
-    async def ask_scaling(self, record: ScalingRecord) -> None:
+    async def ask_scaling(self, record: ScalingRecord, map: AnchorMap | None = None) -> None:
         """Raises `ScalingUnderWay`."""
 
     async def read_scaling(self, id: str) -> ScalingRecord | None: ...
@@ -30,15 +31,18 @@ class Scalings:
         self._coordination = coordination
         self._configuration = configuration
 
-    async def ask(self, ask: Ask) -> str:
-        """The id of the scaling that has begun. Nothing is written when it cannot be done at all."""
+    async def ask(self, ask: Ask, map: AnchorMap | None = None) -> str:
+        """The id of the scaling that has begun. Nothing is written when it cannot be done at all.
+
+        `map` is the one that the ask names, if it names one.
+        """
         configuration = self._configuration()
         if configuration is None:
             raise problems.unavailable("there is no configuration yet, so there is nothing to scale")
         check_ask(ask, configuration)
         record = ScalingRecord(f"scaling-{secrets.token_hex(6)}", ask, time.time())
         try:
-            await self._coordination.ask_scaling(record)
+            await self._coordination.ask_scaling(record, map)
         except ScalingUnderWay as error:
             raise under_way(error.id) from None
         except CoordinationUnavailable as error:

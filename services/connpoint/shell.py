@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from braid import messages, metrics, problems
+from braid.anchor_map import AnchorMap
 from braid.codec import Hello
 from braid.config import Settings
 from braid.content import Content
@@ -215,8 +216,8 @@ class ConnPoint(Slice):
     def trace_of(self, publication_id: str) -> list[Hop] | None:
         return self._publishing.trace_of(publication_id)
 
-    async def scale(self, ask: Ask) -> str:
-        return await self._scalings.ask(ask)
+    async def scale(self, ask: Ask, map: AnchorMap | None = None) -> str:
+        return await self._scalings.ask(ask, map)
 
     async def find_scaling(self, id: str) -> ScalingRecord:
         return await self._scalings.find(id)

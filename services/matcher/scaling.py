@@ -86,6 +86,7 @@ class MatcherScaling:
         self._old: Selector | None = None
         self._new: Selector | None = None
         self._took_over = False  # started again behind the point of no return: the old epoch is not answered
+        self._may_keep_foreign = True  # publications; what the store held at the start is not known
         self._heard: dict[int, Heard] = {}
         self._handing_over: HandingOver | None = None  # unless this process began behind the point of no return
         self.kept = MovingKept(name)
@@ -236,6 +237,7 @@ class MatcherScaling:
         self._core.ended.add(message.ended)
         effects: Effects = [KeepForeign(matcher, message.epoch, message.number, message.batches, message.ended)]
         if self._change is None and self._old is not None and not self._keeps_all(self._old, message.batches):
+            self._may_keep_foreign = True
             effects += self._core.on_begun() + self._relocate(self._old)
         return effects
 
@@ -330,6 +332,9 @@ class MatcherScaling:
         self._handing_over = HandingOver(
             self._name, self._old, self._new, holdings=self._holdings, calls=self._core.calls, pace=self._pace
         )
+        # Where only the map or the routing is another one, publications stay where they are. Those that have not found
+        # their keepers since a scaling before this one still do not lie there.
+        self._may_keep_foreign = self._core.expects_foreign or not self._new.keeps_like(self._old)
         # Where nothing moves, nothing foreign comes, and nothing of our own becomes another's.
         begun = [] if self._new.places_like(self._old) else self._core.on_begun()
         effects = begun + self._handing_over.begin() + self._depart()
@@ -413,7 +418,7 @@ class MatcherScaling:
     def _take_over(self) -> Effects:
         """What is on disk and belongs to us in the new epoch is all that counts."""
         assert self._new is not None
-        self._took_over = True
+        self._took_over = self._may_keep_foreign = True
         # What subscriptions look back to that are another's by now goes to that one, and is forgotten with them.
         effects = self._begin_previous() + self.previous.finish()
         self._holdings.throw_out_foreign(self._name, self._new)
@@ -445,7 +450,7 @@ class MatcherScaling:
 
     def _relocate(self, selector: Selector) -> Effects:
         """Of what is kept here, some may be another's since the last scaling."""
-        may_be = self._core.keeps_publications and self._core.expects_foreign
+        may_be = self._core.keeps_publications and self._core.expects_foreign and self._may_keep_foreign
         if not may_be or self._name not in selector.matchers or len(selector.matchers) == 1:
             return []
         return self.kept.relocate(selector)

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from braid.anchor_map import AnchorMap
 from braid.config import Slices
 from braid.coordination_events import Elected, ReportsChanged, ScalingChanged, SlicesChanged
 from braid.scaling import Ask, Report, ScalingRecord, Step
@@ -66,6 +67,7 @@ class CoordinatorStage:
     def __init__(self, configuration: Configuration | None = OLD, record: ScalingRecord | None = None) -> None:
         self.core = Coordinator(Slices(matcher=2))
         self.configuration, self.version, self.record = configuration, 10, record
+        self.map: AnchorMap | None = None  # that is asked for
         self.ended: list[ScalingRecord] = []
         self.reports: tuple[Report, ...] = ()
         self.now = 0.0
@@ -86,8 +88,8 @@ class CoordinatorStage:
         self.under_way.clear()
         match effect:
             case ReadConfiguration(attempt):
-                read = ConfigurationRead(attempt, self.configuration, self.version, self.record, self.reports)
-                return self.feed(read)
+                stands = (self.configuration, self.version, self.record, self.reports, self.map)
+                return self.feed(ConfigurationRead(attempt, *stands))
             case WriteConfiguration(attempt, configuration, expected_version, record):
                 assert expected_version == self.version
                 self.configuration, self.version = configuration, self.version + 1

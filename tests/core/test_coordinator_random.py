@@ -1,7 +1,7 @@
 """Two coordinators beside one ZooKeeper of plain values, under seeded disorder: late news, lost answers, new leaders.
 
 Checked after every write: phases follow each other, no epoch is used twice, the record says what the configuration
-says. In the end every scaling that was asked for has ended.
+says, and only anchored subscriptions lie by a map. In the end every scaling that was asked for has ended.
 """
 
 import random
@@ -10,10 +10,11 @@ from collections import Counter, deque
 import pytest
 from msgspec.structs import replace
 
+from braid.anchor_map import AnchorMap
 from braid.config import Slices
 from braid.coordination_events import Deposed, Elected, ReportsChanged, ScalingChanged, SlicesChanged
-from braid.scaling import Ask, Report, ScalingRecord, Step
-from braid.topology import CONFIGURED_LAYERS, REVERSIBLE, Configuration, Layer, Registration
+from braid.scaling import NO_MAP, Ask, Report, ScalingRecord, Step
+from braid.topology import CONFIGURED_LAYERS, REVERSIBLE, ROUTINGS, Configuration, Layer, Registration
 from coordinator.core import Coordinator
 from coordinator.events import (
     AttemptFailed,
@@ -32,6 +33,7 @@ from coordinator.events import (
 
 STEPS = 1_500
 NEXT = {"copying": "moving", "moving": "changing", "changing": "flushing", "flushing": "ending"}
+MAPS = {map.version: map for map in (AnchorMap(2, {place: 0}) for place in range(3))}
 BEHIND: dict[str, Step] = {"moving": "copied", "changing": "change-ready"}  # what every matcher must have said before
 
 
@@ -55,6 +57,7 @@ class Disorder:
         self.asked = 0
         self.epochs = {0}
         self.phases: Counter[tuple[str, str]] = Counter()  # which followed which
+        self.mapped = 0  # how often a change that leads to another map was written
         self.reports: dict[tuple[str, str, str], Report] = {}
         self.slices: dict[str, Registration] = {}
         self.incarnations = 0
@@ -90,7 +93,9 @@ class Disorder:
             self.asked += 1
             numbers = {layer: self.random.randint(0, 4) for layer in self.random.sample(CONFIGURED_LAYERS, 2)}
             replaced = tuple(self.random.sample(self.configured(), self.random.randint(0, 1)))
-            self.record = ScalingRecord(f"scaling-{self.asked}", Ask(numbers, replaced), self.now)
+            routing = self.random.choice((None, None, *ROUTINGS))
+            map = self.random.choice((None, NO_MAP, *MAPS))
+            self.record = ScalingRecord(f"scaling-{self.asked}", Ask(numbers, replaced, routing, map), self.now)
             self.tell(ScalingChanged(self.record))
 
     def start_missing(self) -> None:
@@ -157,7 +162,8 @@ class Disorder:
             case ReadConfiguration(attempt):
                 change = self.configuration.change if self.configuration is not None else None
                 reports = self.reports_of(change.id) if change is not None else ()
-                return ConfigurationRead(attempt, self.configuration, self.version, self.record, reports)
+                map = None if self.record is None else MAPS.get(self.record.asked.map or "")
+                return ConfigurationRead(attempt, self.configuration, self.version, self.record, reports, map)
             case WriteConfiguration(attempt, configuration, expected_version, record):
                 if term != self.term or expected_version != self.version:
                     return None
@@ -187,6 +193,9 @@ class Disorder:
 
     def check(self, after: Configuration) -> None:
         before = self.configuration
+        to = after.target()
+        assert all(each.map is None or each.routing == "anchored" for each in (after, to) if each is not None)
+        self.mapped += to is not None and to.map not in (None, after.map)
         if before is None:
             assert (after.epoch, after.change) == (1, None)
             self.epochs.add(1)
@@ -268,10 +277,13 @@ def test_every_scaling_ends_whatever_is_late_or_lost(seed: int) -> None:
 
 def test_the_disorder_leads_through_every_phase_and_back_from_both_that_allow_it() -> None:
     seen: Counter[tuple[str, str]] = Counter()
+    mapped = 0
     for seed in range(20):
         disorder = Disorder(seed)
         disorder.run()
         seen += disorder.phases
+        mapped += disorder.mapped
+    assert mapped >= 20
     ways = {*NEXT.items(), *((phase, "given up") for phase in REVERSIBLE)}
     assert set(seen) == ways
     assert min(seen.values()) >= 3

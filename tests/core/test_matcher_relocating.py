@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from braid.anchor_map import AnchorMap
 from braid.messages import HandOverPublications, PublicationsHandedOver, Send
+from braid.topology import Configuration, Target
 from services.matcher.core import MatcherCore
 from services.matcher.effects import Continue, Effects, ExpectForeign, KeepForeign, ReadKept, RemoveKept
 from services.matcher.relocating import REMOVE_AFTER_S
@@ -84,6 +86,39 @@ def test_the_next_scaling_stops_it_and_its_end_begins_it_anew() -> None:
     assert core.scaling.kept.left == 1
     core.scaling.on_publications_handed_over("matcher-2", PublicationsHandedOver(NEW_EPOCH, 2))
     assert core.scaling.kept.left == 0
+
+
+LEARNED = AnchorMap(2, {7: 1})
+ANCHORED = replace(ENDED, routing="anchored")
+MAPPED = replace(ANCHORED, epoch=NEW_EPOCH + 1, epochs=NEW_EPOCH + 1, map=LEARNED)
+TO_MAPPED = Target(MAPPED.epoch, MAPPED.accesspoints, MAPPED.matchers, MAPPED.exitpoints, MAPPED.routing, MAPPED.map)
+
+
+@pytest.mark.parametrize("end", [MAPPED, replace(ANCHORED, epochs=MAPPED.epoch)], ids=["ended", "given up"])
+def test_another_map_lets_publications_lie_where_they_are(end: Configuration) -> None:
+    core, _ = matcher(foreign=False, configuration=ANCHORED)
+    assert ExpectForeign(True) in core.on_configuration(during("copying", settled=ANCHORED, target=TO_MAPPED))
+    effects = settle(core, core.on_configuration(end))
+    assert ExpectForeign(False) in effects
+    assert core.on_tick(1.0) == []
+    assert not core.scaling.kept.is_relocating
+
+
+def test_what_had_not_found_its_keeper_before_another_map_came_is_brought_there_behind_it() -> None:
+    core, _ = matcher(configuration=ANCHORED)
+    core.on_configuration(during("copying", settled=ANCHORED, target=TO_MAPPED))
+    settle(core, core.on_configuration(MAPPED))
+    (reading,) = core.on_tick(1.0)
+    assert reading.after is None
+    assert core.scaling.kept.is_relocating
+
+
+def test_a_start_behind_the_cut_to_another_map_trusts_nothing() -> None:
+    core = MatcherCore("matcher-1", lambda: 0, keeps_publications=True)
+    core.on_recovered([], foreign_expected=True)
+    core.on_configuration(during("changing", settled=ANCHORED, target=TO_MAPPED))
+    settle(core, core.on_configuration(MAPPED))
+    assert core.on_tick(1.0) == [ReadKept(None, 0)]
 
 
 def test_what_comes_from_somebody_who_knows_an_older_configuration_is_handed_on() -> None:

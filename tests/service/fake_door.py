@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from braid import problems
+from braid.anchor_map import AnchorMap
 from braid.config import Settings
 from braid.content import Content, check_content, finish_content
 from braid.coordination_events import ScalingUnderWay
@@ -92,6 +93,7 @@ class FakeCoordination:
     def __init__(self) -> None:
         self.records: dict[str, ScalingRecord] = {}
         self.progress: dict[str, tuple[Progress, ...]] = {}
+        self.map: AnchorMap | None = None  # that was asked for last
         self.reads = 0  # how often somebody asked how far a scaling is
         self.error: Exception | None = None
 
@@ -99,12 +101,13 @@ class FakeCoordination:
         self.records[record.id] = record
         self.progress[record.id] = progress
 
-    async def ask_scaling(self, record: ScalingRecord) -> None:
+    async def ask_scaling(self, record: ScalingRecord, map: AnchorMap | None = None) -> None:
         self._check()
         for other in self.records.values():
             if other.state == "running":
                 raise ScalingUnderWay(other.id)
         self.records[record.id] = record
+        self.map = map
 
     async def read_scaling(self, id: str) -> ScalingRecord | None:
         self.reads += 1
@@ -301,8 +304,8 @@ class FakeDoor:
     def scalings(self) -> Scalings:
         return Scalings(self.coordination, self.configuration)
 
-    async def scale(self, ask: Ask) -> str:
-        return await self.scalings.ask(ask)
+    async def scale(self, ask: Ask, map: AnchorMap | None = None) -> str:
+        return await self.scalings.ask(ask, map)
 
     async def find_scaling(self, id: str) -> ScalingRecord:
         return await self.scalings.find(id)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,9 +16,11 @@ from rich.console import Console
 
 import braid
 from braid import problems
+from braid.anchor_map import AnchorMap
+from braid.anchors import place_of
 from braid.cli import scaling_watch
 from braid.client import Scaling
-from braid.scaling import Ask, Progress, ScalingRecord
+from braid.scaling import NO_MAP, Ask, Progress, ScalingRecord
 from braid.topology import Change, Target
 from tests.service.cli_runner import braid as run_braid
 from tests.service.fake_door import FakeDoor, Served, serving
@@ -26,6 +29,7 @@ from tests.service.waiting import until
 pytestmark = pytest.mark.slow
 
 DONE = {"state": "done", "phase": "done", "epoch": 4, "moved": 12_000, "longest_pause_s": 0.25, "longest_wait_s": 1.5}
+HOUSE = AnchorMap(2, {place_of("words:hous"): 1})
 
 
 def url_of(served: Served) -> str:
@@ -126,6 +130,67 @@ async def test_another_routing_is_asked_for_alone_or_with_other_slices() -> None
         record = await asked_of(served.door)
         assert (done.exit_code, record.asked) == (0, Ask({"matcher": 3}, routing="broadcast"))
         assert done.stdout.splitlines()[0] == f"{record.id}: matcher=3, routing broadcast"
+
+
+def be_anchored(served: Served) -> None:
+    assert served.door.in_force is not None
+    served.door.in_force = msgspec.structs.replace(served.door.in_force, routing="anchored")
+
+
+async def test_a_map_is_asked_for_by_a_program_and_taken_away() -> None:
+    async with serving() as served, braid.Client(url_of(served)) as client:
+        be_anchored(served)
+        id = await client.scale(map={"parts": 2, "words": {"house": 1}})
+        record = await asked_of(served.door)
+        assert (record.id, record.asked) == (id, Ask(map=HOUSE.version))
+        assert served.door.coordination.map == HOUSE
+        assert (await client.scaling(id)).asked["map"] == HOUSE.version
+        served.door.coordination.put(msgspec.structs.replace(record, **DONE))
+        id = await client.scale({"matcher": 2}, map="none")
+        assert served.door.coordination.records[id].asked == Ask({"matcher": 2}, map=NO_MAP)
+
+
+async def test_a_map_is_asked_for_on_the_command_line_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "map.json"
+    file.write_text('{"parts": 2, "words": {"house": 1}}')
+    async with coordinated(DONE) as served:
+        be_anchored(served)
+        done = await run_braid(url_of(served), "scale", "matcher", "2", "--map", str(file))
+        record = await asked_of(served.door)
+        assert (done.exit_code, record.asked) == (0, Ask({"matcher": 2}, map=HOUSE.version))
+        assert served.door.coordination.map == HOUSE
+        assert done.stdout.splitlines()[0] == f"{record.id}: matcher=2, map {HOUSE.version}"
+    async with coordinated(DONE) as served:
+        done = await run_braid(url_of(served), "scale", "--map", "none")
+        record = await asked_of(served.door)
+        assert (done.exit_code, record.asked) == (0, Ask(map=NO_MAP))
+        assert done.stdout.splitlines()[0] == f"{record.id}: map none"
+
+
+async def test_a_file_that_holds_no_map_is_refused_with_what_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "map.json"
+    async with serving() as served:
+        be_anchored(served)
+        for content, complaint in (
+            (None, "cannot read"),
+            ("not JSON", "is no map, which is JSON such as"),
+            ("[]", "is no map, which is JSON such as"),
+            ('{"parts": 2, "words": {"house": 2}}', "parts are numbered from 0 to 1"),
+        ):
+            if content is not None:
+                file.write_text(content)
+            done = await run_braid(url_of(served), "scale", "--map", str(file))
+            assert (done.exit_code, complaint in done.stderr) == (1, True), done.stderr
+        assert served.door.coordination.records == {}
+
+
+async def test_status_shows_the_map() -> None:
+    async with serving() as served:
+        be_anchored(served)
+        assert served.door.in_force is not None
+        served.door.in_force = msgspec.structs.replace(served.door.in_force, map=HOUSE)
+        done = await run_braid(url_of(served), "status")
+        assert f"epoch 3, routing anchored, map {HOUSE.version} of 1 anchors in 2 parts" in done.stdout
 
 
 async def test_a_routing_that_does_not_exist_is_refused_with_those_that_do() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from braid.anchor_map import AnchorMap
 from braid.coordination import ConfigurationChanged, Coordination, Event
 from braid.scaling import Ask, Report, ScalingRecord, Step
 from braid.topology import Configuration, Layer, Phase, Registration
@@ -20,6 +21,7 @@ from tests.service.zookeeper_fixture import ZooKeeperServer
 pytestmark = pytest.mark.slow  # real coordinators, of which one is killed
 
 FIRST = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
+LEARNED = AnchorMap(2, {7: 1})
 LAYERS: tuple[Layer, ...] = ("accesspoint", "matcher", "exitpoint")
 
 
@@ -110,6 +112,10 @@ async def start_cluster(stage: Stage) -> tuple[Coordination, asyncio.subprocess.
     return slice, coordinator
 
 
+async def maps_there(slice: Coordination) -> list[str]:
+    return await slice._session.children(slice._paths.maps)
+
+
 async def running(slice: Coordination) -> ScalingRecord:
     record = await slice.read_scaling("scaling-1")
     assert record is not None
@@ -117,8 +123,10 @@ async def running(slice: Coordination) -> ScalingRecord:
 
 
 async def test_a_scaling_is_led_to_its_end_also_by_a_leader_that_comes_in_the_middle(stage: Stage) -> None:
+    """To more matchers, another routing and a map, which each leader reads with the configuration."""
     slice, first = await start_cluster(stage)
-    await slice.ask_scaling(ScalingRecord("scaling-1", Ask({"matcher": 2}), 1.0))
+    asked = Ask({"matcher": 2}, routing="anchored", map=LEARNED.version)
+    await slice.ask_scaling(ScalingRecord("scaling-1", asked, 1.0), LEARNED)
     deadline = time.monotonic() + 20
     while (await running(slice)).wants != ("matcher-2",):
         assert time.monotonic() < deadline
@@ -139,20 +147,24 @@ async def test_a_scaling_is_led_to_its_end_also_by_a_leader_that_comes_in_the_mi
     await stage.report("scale-end", "accesspoint-1", held_s=0.5)
     await until(lambda: stage.phases()[-1] == "ending")
     await stage.report("drained", "matcher-1", "matcher-2")
-    target = Configuration(2, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1",), epochs=2)
+    matchers = ("matcher-1", "matcher-2")
+    target = Configuration(2, ("accesspoint-1",), matchers, ("exitpoint-1",), "anchored", LEARNED, epochs=2)
     await until(lambda: stage.configurations()[-1] == target)
     record = await running(slice)
     assert (record.state, record.epoch, record.moved, record.longest_pause_s) == ("done", 2, 6, 0.5)
     assert list(record.began_s) == ["gathering", "copying", "moving", "changing", "flushing", "ending", "done"]
     await until(lambda: "scaling done" in stage.log("second").read_text())
+    assert await maps_there(slice) == [LEARNED.version]
     await slice.ask_scaling(ScalingRecord("scaling-2", Ask({"matcher": 2}), 2.0))  # the next one may come
 
 
 @pytest.mark.parametrize("phase", ["copying", "moving"])
 async def test_a_slice_that_dies_before_the_cut_ends_the_scaling(stage: Stage, phase: Phase) -> None:
+    """And with it goes the map that it was to lead to."""
     slice, _ = await start_cluster(stage)
     spare = await stage.start_slice("matcher", 2)
-    await slice.ask_scaling(ScalingRecord("scaling-1", Ask(replace=("matcher-1",)), 1.0))
+    asked = Ask(replace=("matcher-1",), routing="anchored", map=LEARNED.version)
+    await slice.ask_scaling(ScalingRecord("scaling-1", asked, 1.0), LEARNED)
     await until(lambda: stage.phases() == ["none", "copying"])
     if phase == "moving":
         await stage.report("copied", "matcher-1", "matcher-2")
@@ -164,6 +176,9 @@ async def test_a_slice_that_dies_before_the_cut_ends_the_scaling(stage: Stage, p
     )
     record = await running(slice)
     assert (record.state, record.reason) == ("aborted", "matcher-2 is gone")
+    async with asyncio.timeout(TIMEOUT_S):
+        while await maps_there(slice):
+            await asyncio.sleep(0.02)
 
 
 async def test_without_an_address_it_says_what_to_give() -> None:

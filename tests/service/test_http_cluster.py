@@ -48,7 +48,7 @@ async def test_the_topology_while_it_changes(served: Served) -> None:
         assert shown["change"] == {
             "id": "scaling-1",
             "phase": phase,
-            "to": msgspec.json.decode(msgspec.json.encode(to)),
+            "to": msgspec.json.decode(msgspec.json.encode(to)),  # without a map it is shown as it is
         }
         epoch_of = {each["name"]: each["epoch"] for each in shown["slices"]}
         assert (shown["epoch"], epoch_of["matcher-1"], epoch_of["matcher-2"]) == epochs

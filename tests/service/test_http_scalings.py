@@ -153,7 +153,7 @@ async def test_a_scaling_under_way_shows_what_every_slice_says(served: Served) -
         "state": "running",
         "phase": "moving",
         "reason": "",
-        "asked": {"layers": {"matcher": 2}, "replace": [], "routing": None},
+        "asked": {"layers": {"matcher": 2}, "replace": [], "routing": None, "map": None},
         "epoch": 4,
         "phase_s": {"asked": 1, "gathering": 2},
         "moved": 0,

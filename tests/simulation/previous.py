@@ -121,7 +121,7 @@ class PreviousScalingSimulation(PreviousTraffic, LateScalingSimulation):
         ask = Ask({"matcher": self.random.randint(1, 3)})
         if self.random.random() < 0.4:
             ask = Ask({}, (self.random.choice(self.zookeeper.configuration.matchers),))
-        self.zookeeper.ask(ScalingRecord(f"scaling-{self._asked}", ask, self.scheduler.now_s))
+        self.ask(ask)
 
 
 class SlowChains(PreviousScalingSimulation):

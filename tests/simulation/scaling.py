@@ -8,12 +8,13 @@ from braid.scaling import Ask, ScalingRecord
 from braid.topology import CONFIGURED_LAYERS, PHASES, ROUTINGS, Layer, Routing
 from tests.simulation.cluster import TRAFFIC_S, Simulation
 from tests.simulation.connpoint_node import SimulatedConnPoint
+from tests.simulation.maps import MapDrawing
 from tests.simulation.nodes import SimulatedSlice
 from tests.simulation.zookeeper import SimulatedCoordinator
 
 
 class ScalingSimulation(Simulation):
-    """Several scalings of any layers, a launcher that starts and stops slices, and no crash."""
+    """Several scalings of any layers, routings and maps, a launcher that starts and stops slices, and no crash."""
 
     scaled_odds: ClassVar[dict[Layer, float]] = {"accesspoint": 0.4, "matcher": 0.7, "exitpoint": 0.4}
 
@@ -24,6 +25,7 @@ class ScalingSimulation(Simulation):
             self.zookeeper.coordinators.append(coordinator)
         self.zookeeper.on_record = self._on_record
         self._asked = 0
+        self.maps = MapDrawing(seed, self.sensor_count)
 
     def _plan_traffic(self) -> None:
         for coordinator in self.zookeeper.coordinators:
@@ -77,9 +79,12 @@ class ScalingSimulation(Simulation):
             elif self.random.random() < 0.2:
                 replaced.append(self.random.choice(configuration.of_layer(layer)))
         routing = self.random.choice(ROUTINGS) if self.random.random() < 0.4 else None
-        ask = Ask(layers, tuple(replaced), routing)
-        if layers or replaced or routing:
-            self.zookeeper.ask(ScalingRecord(f"scaling-{self._asked}", ask, self.scheduler.now_s))
+        self.ask(Ask(layers, tuple(replaced), routing))
+
+    def ask(self, ask: Ask) -> None:
+        ask, map = self.maps.with_map(ask, self.zookeeper.configuration)
+        if ask != Ask():
+            self.zookeeper.ask(ScalingRecord(f"scaling-{self._asked}", ask, self.scheduler.now_s), map)
 
     def _on_record(self, record: ScalingRecord | None) -> None:
         """The launcher: starts what is wanted, and stops what is in no configuration any more."""

@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from braid import znodes
+from braid.anchor_map import AnchorMap
 from braid.config import Slices
 from braid.coordination_events import Deposed, Elected, ReportsChanged, ScalingChanged, SlicesChanged
 from braid.scaling import Report, ScalingRecord
@@ -47,6 +49,7 @@ class SimulatedZooKeeper:
         self.version = 0
         self.slices: dict[str, Registration] = {}
         self.record: ScalingRecord | None = None
+        self.maps: dict[str, bytes] = {}  # by version
         self.ended: list[ScalingRecord] = []
         self.reports: dict[str, dict[tuple[str, str], Report]] = {}
         self.watchers: list[Watcher] = []
@@ -83,11 +86,13 @@ class SimulatedZooKeeper:
 
         self.scheduler.at(for_s, return_)
 
-    def ask(self, record: ScalingRecord) -> bool:
+    def ask(self, record: ScalingRecord, map: AnchorMap | None = None) -> bool:
         """False while another scaling runs."""
         if self.record is not None or self.is_away:
             return False
         self.scheduler.note(f"asked: {record.asked}")
+        if map is not None:
+            self.maps[map.version] = map.encode()
         self._set_record(record)
         return True
 
@@ -101,13 +106,28 @@ class SimulatedZooKeeper:
             if expected_version != self.version:
                 return False
             self.version += 1
-            self.configuration = configuration
+            self.configuration = self._read_back(configuration)
             change = configuration.change
             self.scheduler.note(f"configuration: epoch {configuration.epoch}, {change.phase if change else 'settled'}")
             self._tell("configuration")
         if record is not None:
             self._set_record(record)
         return True
+
+    def _read_back(self, configuration: Configuration) -> Configuration:
+        """As others read it, which fails when a map that it names is not there."""
+        payload = znodes.encode(configuration)
+        maps = {version: self.read_map(version) for version in znodes.maps_named_in(payload)}
+        return znodes.decode_configuration(payload, maps)
+
+    def read_map(self, version: str) -> AnchorMap:
+        return AnchorMap.decode(self.maps[version])
+
+    def sweep(self) -> None:
+        """Maps that nobody names go, unless a scaling runs."""
+        if self.record is None and not self.is_away:
+            named = znodes.maps_named_in(znodes.encode(self.configuration))
+            self.maps = {version: payload for version, payload in self.maps.items() if version in named}
 
     def _set_record(self, record: ScalingRecord) -> None:
         if record.state != "running":
@@ -212,7 +232,9 @@ class SimulatedCoordinator:
             if isinstance(effect, Inform):
                 if effect.warning:
                     self.scheduler.note(f"{self.name}: {effect.message} {dict(effect.fields)}")
-            elif not isinstance(effect, Sweep):
+            elif isinstance(effect, Sweep):
+                self.zookeeper.sweep()
+            else:
                 self._request(effect)  # ZooKeeper is asked, and answers later
 
     def _request(self, effect: ReadConfiguration | WriteConfiguration | WriteRecord) -> None:
@@ -240,7 +262,10 @@ class SimulatedCoordinator:
                 configuration = zookeeper.configuration
                 change = configuration.change
                 reports = () if change is None else self._reports(change.id)
-                return ConfigurationRead(attempt, configuration, zookeeper.version, zookeeper.record, reports)
+                record = zookeeper.record
+                asked = None if record is None else record.asked.named_map
+                map = None if asked is None else zookeeper.read_map(asked)
+                return ConfigurationRead(attempt, configuration, zookeeper.version, record, reports, map)
             case WriteConfiguration(attempt, configuration, expected_version, record):
                 if self._leads and zookeeper.write(configuration, expected_version, record):
                     return ConfigurationWritten(attempt, configuration, zookeeper.version)

@@ -6,7 +6,8 @@ from starlette.responses import Response
 
 from braid.topology import Configuration, Layer, Phase, Registration, Target
 from services.connpoint.door import Door
-from services.connpoint.http import openapi
+from services.connpoint.http import maps, openapi
+from services.connpoint.http.maps import MapShown
 
 
 class SliceShown(msgspec.Struct):
@@ -20,19 +21,34 @@ class SliceShown(msgspec.Struct):
     epoch: int | None  # null while it does not take part: it waits to be taken in, or has been taken out
 
 
+class TargetShown(msgspec.Struct):
+    """What is in force when the change has ended."""
+
+    epoch: int
+    accesspoints: tuple[str, ...]
+    matchers: tuple[str, ...]
+    exitpoints: tuple[str, ...]
+    routing: str
+    map: MapShown | None
+
+
 class ChangeShown(msgspec.Struct):
     """The scaling under way, from the moment when all its slices are there."""
 
     id: str
     phase: Phase
-    to: Target
+    to: TargetShown
 
 
 class ClusterShown(msgspec.Struct):
-    """`epoch` and `routing` are null until there is a configuration, `change` while nothing changes."""
+    """`epoch` and `routing` are null until there is a configuration, `change` while nothing changes.
+
+    `map` is null where all anchors lie where they hash to.
+    """
 
     epoch: int | None
     routing: str | None
+    map: MapShown | None
     change: ChangeShown | None
     slices: list[SliceShown]
 
@@ -59,12 +75,17 @@ def _shown(door: Door) -> ClusterShown:
     return ClusterShown(
         epoch=in_force.epoch if in_force else None,
         routing=in_force.routing if in_force else None,
-        change=ChangeShown(change.id, change.phase, change.to) if change else None,
+        map=maps.shown(in_force.map) if in_force else None,
+        change=ChangeShown(change.id, change.phase, _target_shown(change.to)) if change else None,
         slices=[
             SliceShown(**msgspec.structs.asdict(registration), epoch=_epoch_of(registration, in_force))
             for registration in door.slices()
         ],
     )
+
+
+def _target_shown(to: Target) -> TargetShown:
+    return TargetShown(to.epoch, to.accesspoints, to.matchers, to.exitpoints, to.routing, maps.shown(to.map))
 
 
 def _epoch_of(registration: Registration, in_force: Configuration | None) -> int | None:
@@ -77,7 +98,8 @@ def _epoch_of(registration: Registration, in_force: Configuration | None) -> int
 
 _EXAMPLE = {
     "epoch": 4,
-    "routing": "broadcast",
+    "routing": "anchored",
+    "map": None,
     "change": {
         "id": "scaling-1f0c6a04b7d2",
         "phase": "moving",
@@ -86,7 +108,8 @@ _EXAMPLE = {
             "accesspoints": ["accesspoint-1"],
             "matchers": ["matcher-1", "matcher-2"],
             "exitpoints": ["exitpoint-1"],
-            "routing": "broadcast",
+            "routing": "anchored",
+            "map": {"version": "61b1d7c2a9f0", "parts": 2, "anchors": 50000},
         },
     },
     "slices": [

@@ -68,7 +68,7 @@ EXAMPLE: dict[str, Any] = {
     "state": "running",
     "phase": "copying",
     "reason": "",
-    "asked": {"layers": {"matcher": 3}, "replace": [], "routing": None},
+    "asked": {"layers": {"matcher": 3}, "replace": [], "routing": None, "map": None},
     "asked_at": "2026-05-01T12:00:00.000Z",
     "epoch": 5,
     "phase_s": {"asked": 0.012, "gathering": 1.204, "copying": 0.731},
