@@ -94,6 +94,7 @@ class MatchRequest(Message, tag=2):
     places: list[int] | None = None  # of these contents in the batch, when some of it goes elsewhere
     asked: list[str] | None = None  # which matchers, where not all are; sent again, a batch may visit others
     attempt: int = 0
+    whole: int | None = None  # how many publications the batch has, when some of it goes elsewhere
 
 
 class Partial(Message, tag=3):
@@ -254,11 +255,20 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
     expires_s: float = math.inf  # from then on nobody is given it any more
 
 
-class UnderWay(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The batches of one origin that a matcher keeps something of, and does not know to be confirmed."""
+class BatchUnderWay(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A batch that a matcher keeps something of, and does not know to be confirmed."""
 
-    watermark: int  # up to here they are
-    previous: dict[int, int]  # by sequence
+    previous: int
+    published_s: float
+    whole: int  # how many publications it has
+    places: list[int] | None = None  # of those that are kept here; nothing: all of them are
+
+
+class UnderWay(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Those batches of one origin."""
+
+    watermark: int  # up to here they are confirmed
+    batches: dict[int, BatchUnderWay]  # by sequence
 
 
 class PublicationsFound(Message, tag=30):

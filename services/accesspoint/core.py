@@ -163,6 +163,7 @@ class AccessPointCore:
             places,
             asked,
             message.attempt,
+            None if places is None else len(message.contents),
         )
 
     def _change(self, message: Subscribe | Unsubscribe, now_s: float) -> list[Send]:

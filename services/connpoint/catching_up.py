@@ -6,6 +6,10 @@ What comes live while it is given is held too, and is the last to be given. A `d
 subscriber gets meanwhile through another one: neither of its past, nor of what was held. A publication of the past
 whose batch is not confirmed may still come live: it is remembered (`remembered.py`).
 
+Batches that were published before the past begins, and before something in it of the same publisher, may still be on
+their way (`unconfirmed.py`). What came of them until the past is given stands in it at its place; what comes later is
+out of order, and not wanted: it is left out.
+
 Bounded: a subscription for which more is held than an outbox takes fails, and the caller is told. What a subscriber
 gets meanwhile is noted up to the same number; what is not noted might come twice.
 """
@@ -17,6 +21,7 @@ import msgspec
 from braid.messages import Kept
 from services.connpoint.past_order import Key, in_order, in_parts, key_of
 from services.connpoint.remembered import Remembered
+from services.connpoint.unconfirmed import Batch
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -35,6 +40,7 @@ class _Held(msgspec.Struct):
     past: dict[Key, Kept] = {}  # when it is known
     came: set[Key] = set()  # what of that came live too
     may_come: set[Key] = set()  # was given with the past, and is not confirmed
+    passed: set[Batch] = set()  # what still comes of these is out of order, and was published before the past begins
 
 
 class _Got(msgspec.Struct):
@@ -79,7 +85,11 @@ class CatchingUp:
         """The subscriptions through which this one is to be delivered now, of those that it matches."""
         held = [id for id in ids if id in self._held]
         given = [id for id in ids if self._remembered.take(id, key)]
-        now = [id for id in ids if id not in held and id not in given] if held or given else ids
+        passed = [id for id in ids if self._remembered.has_passed(id, key)]
+        now = ids
+        if held or given or passed:
+            others = {*held, *given, *passed}
+            now = [id for id in ids if id not in others]
         if given:
             got = {subscribers.get(id) for id in given}
             now = [id for id in now if id not in distinct or subscribers.get(id) not in got]
@@ -91,7 +101,7 @@ class CatchingUp:
         return now
 
     def _hold(self, held: _Held, key: Key, content: bytes) -> None:
-        if self._has_got(held, key):
+        if self._has_got(held, key) or key[:2] in held.passed:
             return
         held.size += len(content)
         held.is_too_much |= len(held.live) >= self._held_max or held.size > self._held_bytes_max
@@ -108,15 +118,16 @@ class CatchingUp:
         if got is not None and len(got.keys) < self._held_max:
             got.keys.update(keys)
 
-    def give(self, id: str, past: Iterable[Kept], now_s: float) -> Iterator[Part]:
+    def give(self, id: str, past: Iterable[Kept], now_s: float, before: Collection[Batch] = ()) -> Iterator[Part]:
         """What is given to it now, oldest first; nothing more when it has gone meanwhile.
 
-        It goes on being held until all parts are taken. Raises `TooMuchHeldError`.
+        What comes from now on of the batches `before` it is left out. It goes on being held until all parts are taken.
+        Raises `TooMuchHeldError`.
         """
         held = self._held.get(id)
         if held is None:
             return
-        for part in self._merge(id, held, past, now_s):
+        for part in self._merge(id, held, past, now_s, before):
             given = [one for one in part if not self._has_got(held, one[0])] if held.is_distinct else part
             self._note_got(held.subscriber, [key for key, _ in given])
             of_past = [held.past[key] for key, _ in given if key in held.past]
@@ -125,9 +136,11 @@ class CatchingUp:
             if self._held.get(id) is not held:
                 return
         self._end(id)
-        self._remembered.add(id, held.may_come - held.came, now_s)
+        self._remembered.add(id, held.may_come - held.came, held.passed, now_s)
 
-    def _merge(self, id: str, held: _Held, past: Iterable[Kept], now_s: float) -> Iterator[list[tuple[Key, bytes]]]:
+    def _merge(
+        self, id: str, held: _Held, past: Iterable[Kept], now_s: float, before: Collection[Batch]
+    ) -> Iterator[list[tuple[Key, bytes]]]:
         """Behind the last part nothing is held."""
         expired: set[Key] = set()
         for kept in past:
@@ -138,7 +151,8 @@ class CatchingUp:
         yield []
         for key in expired & held.live.keys():
             del held.live[key]
-        yield from in_order(held.past, self._take_held(id, held))
+        live, held.passed = self._take_held(id, held), set(before)
+        yield from in_order(held.past, live)
         while held.live or held.is_too_much:
             yield from in_parts(list(self._take_held(id, held).items()))
 

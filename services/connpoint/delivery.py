@@ -9,11 +9,12 @@ Invariants:
   given its past wait behind it (`catching_up.py`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from braid.id_tables import IdMap, IdSet
 from braid.messages import Kept, Match, Notifications, Received, Send
 from services.connpoint.catching_up import CatchingUp, Part
+from services.connpoint.unconfirmed import Batch
 
 _ORIGINS_MAX = 4096
 _PRUNE_EVERY = 4096
@@ -100,12 +101,13 @@ class DeliveryCore:
                 matches.append((place, left, content))
         return matches
 
-    def give_past(self, id: str, past: list[Kept], now_s: float) -> Iterator[Part]:
+    def give_past(self, id: str, past: list[Kept], now_s: float, before: Collection[Batch] = ()) -> Iterator[Part]:
         """Payloads for its subscriber: its past, then what came meanwhile. Raises `TooMuchHeldError`.
 
-        Ordering duty: each part is in the outbox before the next one is asked for.
+        What comes from now on of the batches `before` it is left out. Ordering duty: each part is in the outbox before
+        the next one is asked for.
         """
-        for part in self.catching_up.give(id, past, now_s):
+        for part in self.catching_up.give(id, past, now_s, before):
             yield Part([_payload([id], content) for content in part.contents], part.of_past)
 
     def on_tick(self, now_s: float) -> None:

@@ -64,9 +64,10 @@ class PastGiver:
             await self._past.find_past(record, record.from_s, limit, earlier),
             self._settings.delivery.outbox_bytes_max // 2,
         )
-        publications = await self._hand_out(record, found)
+        given_from_s = max(record.from_s, math.nextafter(found.reached_s, math.inf))
+        publications = await self._hand_out(record, found, given_from_s)
         if record.id in self._delivery.subscribers:  # else it was ended, or moved away
-            await self._note(record, max(record.from_s, math.nextafter(found.reached_s, math.inf)))
+            await self._note(record, given_from_s)
         return Past(publications, found.is_complete)
 
     async def _find_earlier(self, record: SubscriptionRecord) -> list[SubscriptionRecord]:
@@ -95,11 +96,12 @@ class PastGiver:
             if other.id != record.id and (other.home != self._name or other.id in routed)
         ]
 
-    async def _hand_out(self, record: SubscriptionRecord, found: Found) -> int:
+    async def _hand_out(self, record: SubscriptionRecord, found: Found, given_from_s: float) -> int:
         """How many of the past it was given."""
         publications = 0
+        before = found.unconfirmed.before(found.newest, given_from_s)
         try:
-            for part in self._delivery.give_past(record.id, found.newest, time.time()):
+            for part in self._delivery.give_past(record.id, found.newest, time.time(), before):
                 publications += part.of_past
                 if part.contents:
                     self._streams.deliver({record.subscriber: part.contents}, asyncio.get_running_loop().time())

@@ -7,12 +7,13 @@ import time
 import msgspec
 
 from braid.config import Settings
-from braid.messages import FindPublications, Kept, PublicationsFound, UnderWay
+from braid.messages import FindPublications, Kept, PublicationsFound
 from braid.selector import hash64
 from braid.subscription import Subscription, SubscriptionRecord, check_question
 from services.connpoint.door import KeptPublication
-from services.connpoint.past_order import Key, is_in_order, key_of
+from services.connpoint.past_order import Key, key_of
 from services.connpoint.questions import Questions
+from services.connpoint.unconfirmed import Unconfirmed
 
 _LIMIT = 1_000  # of one answer of one matcher
 _ORDER_S_MAX = 3.0  # then something before it had to be sent again, and may come late
@@ -25,6 +26,7 @@ class Found(msgspec.Struct, frozen=True):
 
     newest: list[Kept]
     reached_s: float  # everything published later than that is among them
+    unconfirmed: Unconfirmed  # as it was before anybody looked
 
     @property
     def is_complete(self) -> bool:
@@ -40,7 +42,7 @@ class PastFinder:
     async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
         """The newest first."""
         record, from_s, until_s = check_question(wanted, self._settings.limits, time.time())
-        found, _ = await self._find(record, from_s, until_s, limit, [])
+        found = await self._find(record, from_s, until_s, limit, [])
         return [KeptPublication(kept.published_s, kept.content) for kept in found.newest]
 
     async def find_past(
@@ -52,8 +54,9 @@ class PastFinder:
         """
         begun_s = time.monotonic()
         while True:
-            found, under_way = await self._find(record, from_s, math.inf, limit, without)
-            if is_in_order(found.newest, under_way, time.time()) or time.monotonic() - begun_s > _ORDER_S_MAX:
+            found = await self._find(record, from_s, math.inf, limit, without)
+            is_in_order = found.unconfirmed.is_in_order(found.newest, time.time())
+            if is_in_order or time.monotonic() - begun_s > _ORDER_S_MAX:
                 return found
             await asyncio.sleep(_ORDER_PAUSE_S)
 
@@ -64,17 +67,19 @@ class PastFinder:
         until_s: float,
         limit: int,
         without: list[SubscriptionRecord],
-    ) -> tuple[Found, list[dict[str, UnderWay]]]:
-        """And what is under way.
+    ) -> Found:
+        """A publication may be kept by two matchers for a while after a scaling; it counts once.
 
-        A publication may be kept by two matchers for a while after a scaling; it counts once.
+        What was kept behind the first question may be newer than what the next ones ask for, and so be missing in what
+        was found: it counts as still to come.
         """
         begun_s = time.monotonic()
         found: dict[Key, Kept] = {}
-        under_way: list[dict[str, UnderWay]] = []
+        unconfirmed: Unconfirmed | None = None
         while True:
             answers = await self._ask(record, from_s, until_s, min(limit, _LIMIT), without)
-            under_way += [answer.under_way for answer in answers]
+            if unconfirmed is None:
+                unconfirmed = Unconfirmed(answer.under_way for answer in answers)
             # Up to where everybody has looked; what is older is asked for again.
             reached_s = max((a.reached_s for a in answers if a.reached_s is not None), default=-math.inf)
             for answer in answers:
@@ -86,8 +91,8 @@ class PastFinder:
             until_s = math.nextafter(reached_s, math.inf)
         newest = sorted(found.values(), key=lambda kept: (kept.published_s, kept.sequence, kept.place), reverse=True)
         if len(newest) > limit:
-            return Found(newest[:limit], newest[limit].published_s), under_way
-        return Found(newest, reached_s), under_way
+            return Found(newest[:limit], newest[limit].published_s, unconfirmed)
+        return Found(newest, reached_s, unconfirmed)
 
     async def _ask(
         self,

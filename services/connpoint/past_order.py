@@ -1,15 +1,14 @@
-"""The order of a past: whether something before it is still to come, and where what came live stands in it.
+"""The order of a past, and where what came live stands in it.
 
-Both are linear in what is looked at, and the merging of very much pauses in between, so that the event loop goes on.
+Linear in what is looked at, and the merging of very much pauses in between, so that the event loop goes on.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
 
-from braid.messages import Kept, UnderWay
+from braid.messages import Kept
 
-ORDER_S = 60.0  # what was published before that has arrived, or is sent again
 PART = 1_000  # publications that are put in order at once
 _LOOKS_AT_ONCE = 10_000
 
@@ -18,32 +17,6 @@ Key = tuple[str, int, int]  # origin, sequence, place in the batch
 
 def key_of(kept: Kept) -> Key:
     return kept.origin, kept.sequence, kept.place
-
-
-def is_in_order(past: Iterable[Kept], under_way: Sequence[dict[str, UnderWay]], now_s: float) -> bool:
-    """Whether nothing of a publisher is still to come that was published before something of its past.
-
-    Of each batch that is not confirmed, the ones before it must be kept by somebody, or confirmed. `under_way` is what
-    the matchers say of that. Matchers that were started again know nothing of old ones, so only new ones are looked at.
-    """
-    watermarks: dict[str, int] = {}
-    previous: dict[str, dict[int, int]] = {}
-    for of_matcher in under_way:
-        for origin, known in of_matcher.items():
-            watermarks[origin] = max(known.watermark, watermarks.get(origin, 0))
-            previous.setdefault(origin, {}).update(known.previous)
-    followed: dict[str, set[int]] = {}  # sequences behind which nothing is missing, or was found to be
-    for kept in past:
-        if kept.is_confirmed or kept.published_s < now_s - ORDER_S:
-            continue
-        watermark, chain = watermarks.get(kept.origin, 0), previous.get(kept.origin, {})
-        done, before = followed.setdefault(kept.origin, set()), kept.previous
-        while before > watermark and before not in done:
-            if before not in chain:
-                return False
-            done.add(before)
-            before = chain[before]
-    return True
 
 
 def in_order(past: dict[Key, Kept], live: dict[Key, bytes]) -> Iterator[list[tuple[Key, bytes]]]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from braid.keeping import keepers_of
-from braid.messages import Kept, KeptBatch, MatchRequest, Send, UnderWay
+from braid.messages import BatchUnderWay, Kept, KeptBatch, MatchRequest, Send, UnderWay
 from braid.selector import Selector
 from services.matcher.effects import Keep
 
@@ -40,7 +40,7 @@ class Keeping:
             batch = self._batch(selector, request)
             if batch is not None:
                 batches.append(batch)
-                origin.previous[request.sequence] = request.previous
+                origin.batches[request.sequence] = _under_way(request, batch, origin.batches.get(request.sequence))
         return [Keep(self.ticket(), batches)] if batches else []
 
     def ticket(self) -> int:
@@ -82,9 +82,9 @@ class Keeping:
     def under_way(self) -> dict[str, UnderWay]:
         """As it is now, whatever comes while somebody looks for it."""
         return {
-            name: UnderWay(origin.watermark, dict(origin.previous))
+            name: UnderWay(origin.watermark, dict(origin.batches))
             for name, origin in self._origins.items()
-            if origin.previous
+            if origin.batches
         }
 
     def _is_confirmed(self, kept: Kept) -> bool:
@@ -94,9 +94,19 @@ class Keeping:
     def _origin(self, request: MatchRequest) -> UnderWay:
         known = self._origins.get(request.origin)
         if known is None or request.watermark > known.watermark:
-            unconfirmed = {} if known is None else {s: p for s, p in known.previous.items() if s > request.watermark}
+            unconfirmed = {} if known is None else {s: b for s, b in known.batches.items() if s > request.watermark}
             known = self._origins[request.origin] = UnderWay(request.watermark, unconfirmed)
             if len(self._origins) > _ORIGINS_MAX:
                 self._origins.popitem(last=False)
         self._origins.move_to_end(request.origin)
         return known
+
+
+def _under_way(request: MatchRequest, batch: KeptBatch, before: BatchUnderWay | None) -> BatchUnderWay:
+    """Sent again behind a scaling, another part of it may be to be kept here; what was kept before still is."""
+    whole = len(request.contents) if request.whole is None else request.whole
+    places = None if len(batch.places) == whole else batch.places
+    if places is not None and before is not None:
+        both = {*places, *(range(whole) if before.places is None else before.places)}
+        places = None if len(both) == whole else sorted(both)
+    return BatchUnderWay(request.previous, request.published_s, whole, places)

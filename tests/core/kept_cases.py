@@ -1,11 +1,11 @@
 """What the tests of kept publications share: requests, batches and questions, and topics whose keeper is known."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from braid.keeping import keepers_of
-from braid.messages import FindPublications, Kept, KeptBatch, MatchRequest
+from braid.messages import BatchUnderWay, FindPublications, Kept, KeptBatch, MatchRequest, UnderWay
 from braid.selector import Selector
 from braid.subscription import SubscriptionRecord
 from tests.core.matching_cases import content, record
@@ -35,10 +35,10 @@ def request(
     publisher: int = 0,
     epoch: int = 1,
     places: list[int] | None = None,
+    whole: int | None = None,
 ) -> MatchRequest:
-    return MatchRequest(
-        epoch, origin, sequence, previous, watermark, publisher, 1.5, 2, list(contents), None, places, None
-    )
+    batch = (epoch, origin, sequence, previous, watermark, publisher, 1.5, 2, list(contents))
+    return MatchRequest(*batch, places=places, whole=whole)
 
 
 def batch(
@@ -56,6 +56,14 @@ def batch(
 def kept(sequence: int, place: int = 0, *, origin: str = ORIGIN, **changes: Any) -> Kept:
     given: dict[str, Any] = {"published_s": 1.5, "content": b"%d.%d" % (sequence, place)} | changes
     return Kept(origin=origin, sequence=sequence, place=place, **given)
+
+
+def under_way(
+    watermark: int, previous: Mapping[int, int], *, published_s: float = 1.5, whole: int = 1, places: Any = None
+) -> UnderWay:
+    """What a matcher says of these batches, by what was before each of them."""
+    batches = {sequence: BatchUnderWay(before, published_s, whole, places) for sequence, before in previous.items()}
+    return UnderWay(watermark, batches)
 
 
 def question(

@@ -38,15 +38,15 @@ def request(
     sequence: int,
     *contents: bytes,
     places: list[int] | None = None,
+    whole: int | None = None,
     asked: tuple[str, ...] | None,
     publisher: int = 77,
     epoch: int = 4,
 ) -> MatchRequest:
     several = 3 if asked is None else len(asked)
     listed = None if asked is None else list(asked)
-    return MatchRequest(
-        epoch, "connpoint-1.a", sequence, sequence - 1, 2, publisher, 1.5, several, list(contents), None, places, listed
-    )
+    batch = (epoch, "connpoint-1.a", sequence, sequence - 1, 2, publisher, 1.5)
+    return MatchRequest(*batch, several, list(contents), None, places, listed, whole=whole)
 
 
 def publish(core: AccessPointCore, *batch: Publications) -> dict[str, list[MatchRequest]]:
@@ -71,8 +71,8 @@ def test_each_matcher_gets_its_part_of_the_batch_and_who_else_was_asked() -> Non
     core = accesspoint(matcher_1=(1, 2), matcher_2=(2,), matcher_3=(3,))
     asked = (FIRST, SECOND)
     assert publish(core, publications(5, ONE, NINE, TWO)) == {
-        FIRST: [request(5, ONE, TWO, places=[0, 2], asked=asked)],
-        SECOND: [request(5, TWO, places=[2], asked=asked)],
+        FIRST: [request(5, ONE, TWO, places=[0, 2], whole=3, asked=asked)],
+        SECOND: [request(5, TWO, places=[2], whole=3, asked=asked)],
     }
 
 
@@ -80,7 +80,7 @@ def test_a_whole_batch_has_no_places() -> None:
     core = accesspoint(matcher_1=(1, 2), matcher_2=(2,), matcher_3=())
     assert publish(core, publications(5, ONE, TWO)) == {
         FIRST: [request(5, ONE, TWO, asked=(FIRST, SECOND))],
-        SECOND: [request(5, TWO, places=[1], asked=(FIRST, SECOND))],
+        SECOND: [request(5, TWO, places=[1], whole=2, asked=(FIRST, SECOND))],
     }
 
 
@@ -89,7 +89,7 @@ def test_what_concerns_nobody_is_answered_by_one(publisher: int, matcher: str) -
     """The exit point waits for at least one partial."""
     core = accesspoint(matcher_1=(1,), matcher_2=(), matcher_3=())
     assert publish(core, publications(5, NINE, TWO, publisher=publisher)) == {
-        matcher: [request(5, places=[], asked=(matcher,), publisher=publisher)]
+        matcher: [request(5, places=[], whole=2, asked=(matcher,), publisher=publisher)]
     }
 
 
@@ -99,11 +99,11 @@ def test_several_batches_go_each_its_own_way_and_in_order() -> None:
     assert publish(core, *batch) == {
         FIRST: [
             request(5, ONE, asked=(FIRST,)),
-            request(6, ONE, places=[1], asked=(FIRST, SECOND)),
+            request(6, ONE, places=[1], whole=2, asked=(FIRST, SECOND)),
             request(8, ONE, asked=(FIRST,)),
         ],
-        SECOND: [request(6, TWO, places=[0], asked=(FIRST, SECOND))],
-        THIRD: [request(7, places=[], asked=(THIRD,), publisher=2)],
+        SECOND: [request(6, TWO, places=[0], whole=2, asked=(FIRST, SECOND))],
+        THIRD: [request(7, places=[], whole=1, asked=(THIRD,), publisher=2)],
     }
 
 
@@ -111,7 +111,7 @@ def test_a_matcher_that_has_not_listed_its_anchors_gets_everything() -> None:
     core = accesspoint(matcher_1=(1,), matcher_2=())
     asked = (FIRST, THIRD)
     assert publish(core, publications(5, ONE, NINE)) == {
-        FIRST: [request(5, ONE, places=[0], asked=asked)],
+        FIRST: [request(5, ONE, places=[0], whole=2, asked=asked)],
         THIRD: [request(5, ONE, NINE, asked=asked)],
     }
 
@@ -149,7 +149,8 @@ def test_a_traced_batch_has_its_hop_everywhere() -> None:
 def test_a_matcher_that_left_is_not_asked_and_gets_everything_when_it_is_back() -> None:
     core = accesspoint(matcher_1=(1,), matcher_2=(9,), matcher_3=())
     core.on_configuration(replace(ANCHORED, epoch=5, epochs=5, matchers=(FIRST, THIRD)), NOW)
-    assert publish(core, publications(5, NINE, ONE)) == {FIRST: [request(5, ONE, places=[1], asked=(FIRST,), epoch=5)]}
+    part = request(5, ONE, places=[1], whole=2, asked=(FIRST,), epoch=5)
+    assert publish(core, publications(5, NINE, ONE)) == {FIRST: [part]}
     core.on_configuration(replace(ANCHORED, epoch=6, epochs=6), NOW)
     assert publish(core, publications(6, TWO)) == {SECOND: [request(6, TWO, asked=(SECOND,), epoch=6)]}
 

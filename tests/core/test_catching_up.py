@@ -1,5 +1,6 @@
 """Catching up: the past first, then what came live meanwhile; in order, nothing lost, nothing twice."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import pytest
@@ -22,8 +23,8 @@ def catching_up(held_max: int = 10) -> CatchingUp:
     return core
 
 
-def finish(core: CatchingUp, *past: Kept, id: str = "s-1") -> list[bytes]:
-    return [content for part in core.give(id, past, NOW_S) for content in part.contents]
+def finish(core: CatchingUp, *past: Kept, id: str = "s-1", before: Collection[tuple[str, int]] = ()) -> list[bytes]:
+    return [content for part in core.give(id, past, NOW_S, before) for content in part.contents]
 
 
 def live(core: CatchingUp, sequence: int, place: int = 0, *, id: str = "s-1", origin: str = ORIGIN) -> bool:
@@ -154,6 +155,45 @@ def test_of_too_much_that_is_remembered_the_oldest_is_forgotten(monkeypatch: pyt
     core.begin("s-4", "anna")
     assert len(finish(core, *map(kept, range(9)), id="s-4")) == 9
     assert core.remembered == 0
+
+
+# What was published before the past begins
+
+
+def test_what_comes_behind_the_past_and_was_published_before_it_is_left_out() -> None:
+    core = catching_up()
+    assert finish(core, kept(7, is_confirmed=True), before={(ORIGIN, 5), (ORIGIN, 6)}) == [b"7.0"]
+    assert core.remembered == 2
+    assert [live(core, 5), live(core, 5, 1), live(core, 6, 3)] == [True] * 3
+    assert [live(core, 4), live(core, 8), live(core, 5, origin=OTHER), live(core, 6, id="s-2")] == [False] * 4
+
+
+def test_what_came_of_it_until_the_past_is_given_stands_before_it() -> None:
+    core = catching_up()
+    live(core, 5)
+    live(core, 8)
+    assert finish(core, kept(7), before={(ORIGIN, 5), (ORIGIN, 6)}) == [b"5.0", b"7.0", b"8.0"]
+
+
+def test_what_comes_of_it_while_the_past_is_given_is_left_out() -> None:
+    core = catching_up()
+    given: list[bytes] = []
+    for part in core.give("s-1", [kept(7)], NOW_S, {(ORIGIN, 6)}):
+        given += part.contents
+        if part.contents == [b"7.0"]:
+            assert live(core, 6)
+            assert live(core, 8)
+    assert given == [b"7.0", b"8.0"]
+
+
+def test_it_is_forgotten_when_it_is_confirmed_or_the_subscription_is_gone() -> None:
+    core = catching_up()
+    finish(core, kept(7, is_confirmed=True), before={(ORIGIN, 5), (ORIGIN, 6)})
+    core.on_tick(lambda _origin: 5, NOW_S)
+    assert core.remembered == 1
+    assert [live(core, 5), live(core, 6)] == [False, True]
+    core.forget("s-1")
+    assert core.is_idle
 
 
 class Published(NamedTuple):

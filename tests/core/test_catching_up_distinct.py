@@ -59,6 +59,18 @@ def test_one_that_is_not_distinct_gets_it_nevertheless() -> None:
     assert give(core, "s-2") == [payload(b"7.0", "s-2")]
 
 
+def test_what_was_published_before_the_past_begins_comes_through_others() -> None:
+    """It was not given through this one, so a distinct one of the same subscriber is not without it."""
+    core = connpoint("s-1", "s-2")
+    begin(core, "s-2")
+    for _ in core.give_past("s-2", [kept(7)], NOW_S, {(ORIGIN, 6)}):
+        pass
+    assert notify(core, 6, "s-1", "s-2", "b-1") == {
+        "anna": [payload(b"6.0", "s-1")],
+        "bert": [payload(b"6.0", "b-1")],
+    }
+
+
 def test_what_somebody_else_got_is_given() -> None:
     core = connpoint("s-2")
     begin(core, "s-2")

@@ -1,15 +1,13 @@
-"""The order in which a past and what came live are given, and whether something before it is still to come."""
+"""The order in which a past and what came live are given."""
 
 import math
-import sys
 from typing import Any, NamedTuple
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.messages import Kept, UnderWay
-from services.connpoint.past_order import ORDER_S, PART, Key, in_order, is_in_order
+from braid.messages import Kept
+from services.connpoint.past_order import PART, Key, in_order
 from tests.core.kept_cases import ORIGIN, kept
 
 OTHER = "connpoint-2.b"
@@ -84,67 +82,12 @@ def test_each_publisher_keeps_its_order_and_nothing_is_lost(story: list[Way], ch
                 assert placed[contents[one]] < placed[contents[other]]
 
 
-# Whether something is still to come before it
-
-
-def under_way(watermark: int, previous: dict[int, int], origin: str = ORIGIN) -> dict[str, UnderWay]:
-    return {origin: UnderWay(watermark, previous)}
-
-
-@pytest.mark.parametrize(
-    ("past", "known", "expected"),
-    [
-        ([], [], True),
-        ([kept(7, previous=6, is_confirmed=True)], [], True),
-        ([kept(7)], [], True),
-        ([kept(7, previous=6)], [], False),
-        ([kept(7, previous=6)], [under_way(6, {7: 6})], True),
-        ([kept(7, previous=6)], [under_way(5, {7: 6})], False),
-        ([kept(7, previous=6)], [under_way(5, {7: 6}), under_way(6, {})], True),
-        ([kept(7, previous=6)], [under_way(6, {}), under_way(5, {7: 6})], True),
-        ([kept(7, previous=6)], [under_way(5, {7: 6}), under_way(4, {6: 0})], True),
-        ([kept(7, previous=6)], [under_way(2, {7: 6, 6: 4}), under_way(2, {4: 2})], True),
-        ([kept(7, previous=6)], [under_way(1, {7: 6, 6: 4}), under_way(1, {4: 2})], False),
-        ([kept(7, previous=6)], [under_way(5, {7: 6}), under_way(6, {6: 0}, OTHER)], False),
-        ([kept(7, previous=6), kept(3, origin=OTHER, previous=2)], [under_way(6, {7: 6})], False),
-    ],
-)
-def test_it_is_in_order_when_all_before_it_is_kept_or_confirmed(
-    past: list[Kept], known: list[dict[str, UnderWay]], expected: bool
-) -> None:
-    assert is_in_order(past, known, 1.5 + ORDER_S) is expected
-
-
-def test_what_is_old_is_in_order_whatever_is_known() -> None:
-    """A matcher that was started again knows nothing of it."""
-    assert is_in_order([kept(7, previous=6)], [], 1.6 + ORDER_S)
-
-
 def test_what_came_live_last_is_behind_everything_however_late_that_was_published() -> None:
     late = kept(1, origin=OTHER, published_s=math.nextafter(math.inf, 0))
     assert ordered(late, live={(ORIGIN, 9, 0): b"9.0"}) == [b"1.0", b"9.0"]
 
 
 # Much of it
-
-
-def test_a_long_chain_of_batches_is_followed_once() -> None:
-    several = 4096
-    past = [kept(number, previous=number - 1) for number in range(several, 0, -1)]
-    known = [under_way(0, {number: number - 1 for number in range(1, several + 1)})]
-    lines = 0
-
-    def count(frame: Any, event: str, _: Any) -> Any:
-        nonlocal lines
-        lines += event == "line" and frame.f_code is is_in_order.__code__
-        return count
-
-    sys.settrace(count)
-    try:
-        assert is_in_order(past, known, 1.5)
-    finally:
-        sys.settrace(None)
-    assert lines < 20 * several
 
 
 def test_very_much_is_put_in_order_a_part_at_a_time() -> None:

@@ -3,13 +3,13 @@
 import pytest
 
 from braid.keeping import keepers_of
-from braid.messages import Send, UnderWay
+from braid.messages import BatchUnderWay, Send, UnderWay
 from braid.selector import BroadcastSelector
 from braid.topology import Configuration
 from services.matcher import keeping as keeping_module
 from services.matcher.effects import Keep
 from services.matcher.keeping import Keeping
-from tests.core.kept_cases import ORIGIN, batch, kept, on_topic, request, topics_kept_by
+from tests.core.kept_cases import ORIGIN, batch, kept, on_topic, request, topics_kept_by, under_way
 
 NAMES = ("matcher-1", "matcher-2", "matcher-3")
 OTHER = "connpoint-2.b"
@@ -156,9 +156,9 @@ def test_a_ticket_with_nothing_behind_it_holds_up_what_comes() -> None:
 def test_batches_are_under_way_until_the_watermark_passes_them() -> None:
     keeping = of_matcher_1()
     keeping.keep(ONE, [request(7, b"{}", previous=6, watermark=4), request(5, b"{}", watermark=4)])
-    assert keeping.under_way() == {ORIGIN: UnderWay(4, {7: 6, 5: 0})}
+    assert keeping.under_way() == {ORIGIN: under_way(4, {7: 6, 5: 0})}
     keeping.keep(ONE, [request(9, b"{}", previous=7, watermark=5)])
-    assert keeping.under_way() == {ORIGIN: UnderWay(5, {7: 6, 9: 7})}
+    assert keeping.under_way() == {ORIGIN: under_way(5, {7: 6, 9: 7})}
 
 
 def test_the_watermark_is_heard_also_with_what_others_keep() -> None:
@@ -172,7 +172,7 @@ def test_the_watermark_is_heard_also_with_what_others_keep() -> None:
 def test_an_older_watermark_changes_nothing() -> None:
     keeping = of_matcher_1()
     keeping.keep(ONE, [request(9, b"{}", watermark=8), request(10, b"{}", watermark=3)])
-    assert keeping.under_way() == {ORIGIN: UnderWay(8, {9: 0, 10: 0})}
+    assert keeping.under_way() == {ORIGIN: under_way(8, {9: 0, 10: 0})}
 
 
 def test_what_the_watermark_has_passed_is_marked_as_confirmed() -> None:
@@ -192,8 +192,8 @@ def test_what_is_under_way_now_does_not_change_afterwards() -> None:
     keeping.keep(ONE, [request(7, b"{}"), request(1, b"{}", origin=OTHER)])
     now = keeping.under_way()
     keeping.keep(ONE, [request(8, b"{}"), request(9, b"{}", watermark=7), request(2, b"{}", origin="connpoint-3.c")])
-    assert now == {ORIGIN: UnderWay(0, {7: 0}), OTHER: UnderWay(0, {1: 0})}
-    assert keeping.under_way()[ORIGIN] == UnderWay(7, {8: 0, 9: 0})
+    assert now == {ORIGIN: under_way(0, {7: 0}), OTHER: under_way(0, {1: 0})}
+    assert keeping.under_way()[ORIGIN] == under_way(7, {8: 0, 9: 0})
 
 
 def test_the_memory_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,25 @@ def test_a_batch_that_is_sent_again_is_kept_again() -> None:
     keeping = of_matcher_1()
     (first,), (again,) = (keeping.keep(ONE, [request(7, b"{}", previous=6)]) for _ in range(2))
     assert (first.batches, again.ticket) == (again.batches, 2)
-    assert keeping.under_way() == {ORIGIN: UnderWay(0, {7: 6})}
+    assert keeping.under_way() == {ORIGIN: under_way(0, {7: 6})}
+
+
+def test_of_a_part_it_is_known_which_and_of_how_many() -> None:
+    keeping, own, other = of_matcher_1(), on_topic(OWN), on_topic(FOREIGN)
+    keeping.keep(THREE, [request(7, other, own, previous=6), request(8, own, other, own, places=[2, 5, 9], whole=12)])
+    batches = {7: BatchUnderWay(6, 1.5, 2, [1]), 8: BatchUnderWay(0, 1.5, 12, [2, 9])}
+    assert keeping.under_way() == {ORIGIN: UnderWay(0, batches)}
+
+
+@pytest.mark.parametrize(("again", "places"), [([0, 3], [0, 2, 3]), ([0, 1, 3], None), ([2], [2])])
+def test_sent_again_behind_a_scaling_what_was_kept_before_still_is(again: list[int], places: list[int] | None) -> None:
+    keeping, own = of_matcher_1(), on_topic(OWN)
+    keeping.keep(THREE, [request(7, own, places=[2], whole=4)])
+    keeping.keep(THREE, [request(7, *[own] * len(again), places=again, whole=4)])
+    assert keeping.under_way() == {ORIGIN: UnderWay(0, {7: BatchUnderWay(0, 1.5, 4, places)})}
+    keeping.keep(ONE, [request(7, *[own] * 4)])
+    keeping.keep(THREE, [request(7, own, places=[2], whole=4)])
+    assert keeping.under_way() == {ORIGIN: under_way(0, {7: 0}, whole=4)}
 
 
 def test_the_origin_that_was_silent_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:

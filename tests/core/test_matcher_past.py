@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from braid.messages import FindPublications, PublicationsFound, Send, UnderWay
+from braid.messages import FindPublications, PublicationsFound, Send
 from services.matcher import core as core_module
 from services.matcher import past as past_module
 from services.matcher.core import MatcherCore
 from services.matcher.effects import Effects, Search
 from services.matcher.past import Past
 from services.matcher.scaling_states import State
-from tests.core.kept_cases import kept, on_topic, question, request, topics_kept_by
+from tests.core.kept_cases import kept, on_topic, question, request, topics_kept_by, under_way
 from tests.core.matcher_cases import CONFIGURATION, match
 from tests.core.matcher_scaling_cases import cut, matcher, sender
 from tests.core.scaling_cases import ENDED, GIVEN_UP, NEW, NEW_EPOCH, OLD_EPOCH, during, to
@@ -107,10 +107,10 @@ def test_the_answer_says_what_is_confirmed_and_what_is_under_way() -> None:
     core = keeper()
     match(core, request(5, OWN, previous=4, watermark=3))
     (search,) = ask(core, question(7), FIRST)
-    assert search.under_way == {"connpoint-1.a": UnderWay(3, {5: 4})}
+    assert search.under_way == {"connpoint-1.a": under_way(3, {5: 4})}
     match(core, request(6, OWN, previous=5, watermark=5))  # while it is searched for
     ((answer,),) = [send.messages for send in core.on_searched(search, [kept(6), kept(5)], None)]
-    assert answer.under_way == {"connpoint-1.a": UnderWay(3, {5: 4})}
+    assert answer.under_way == {"connpoint-1.a": under_way(3, {5: 4})}
     assert answer.found == [kept(6), kept(5, is_confirmed=True)]
     assert answer.reached_s is None
 
@@ -160,7 +160,7 @@ def test_the_question_waits_behind_the_requests_that_came_before_it() -> None:
     assert keep.batches[0].sequence == 7
     assert ask(core, asked, FIRST) == []
     (search,) = searches(cut(core))
-    assert search.under_way == {"connpoint-1.a": UnderWay(0, {7: 0})}
+    assert search.under_way == {"connpoint-1.a": under_way(0, {7: 0})}
 
 
 def test_a_question_of_the_old_epoch_is_answered_until_the_end() -> None:

@@ -16,7 +16,7 @@ from services.connpoint import past as past_module
 from services.connpoint.door import KeptPublication
 from services.connpoint.past import PastFinder
 from services.connpoint.questions import Questions
-from tests.core.kept_cases import EVERYTHING, ORIGIN, kept
+from tests.core.kept_cases import EVERYTHING, ORIGIN, kept, under_way
 from tests.core.matching_cases import record
 from tests.service.waiting import until
 
@@ -161,7 +161,7 @@ NEW_S = time.time() + 3600  # what is older has settled, however long it takes u
 async def test_what_was_published_before_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past_module, "_ORDER_PAUSE_S", 0.0)
     matchers = Matchers(matcher_1=[at(NEW_S, 7, previous=6)])
-    missing, there = {ORIGIN: UnderWay(5, {7: 6})}, {ORIGIN: UnderWay(5, {7: 6, 6: 0})}
+    missing, there = {ORIGIN: under_way(5, {7: 6})}, {ORIGIN: under_way(5, {7: 6, 6: 0})}
     matchers.under_way = {FIRST: [missing, missing, there]}
     assert await find(matchers) == ([7], True)
     assert len(matchers.asked) == 3
@@ -173,7 +173,7 @@ async def test_what_is_kept_meanwhile_is_given_too(monkeypatch: pytest.MonkeyPat
     finding = asyncio.ensure_future(find(matchers))
     await until(lambda: len(matchers.asked) > 3)
     matchers.kept[FIRST].append(at(NEW_S - 1, 6, previous=5, is_confirmed=True))
-    matchers.under_way = {FIRST: [{}, {ORIGIN: UnderWay(6, {})}]}
+    matchers.under_way = {FIRST: [{}, {ORIGIN: under_way(6, {})}]}
     assert await finding == ([7, 6], True)
 
 
@@ -189,9 +189,29 @@ async def test_it_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_what_another_matcher_keeps_is_before_it() -> None:
     matchers = Matchers(matcher_1=[at(NEW_S, 7, previous=6)], matcher_2=[])
-    matchers.under_way = {FIRST: [{ORIGIN: UnderWay(5, {7: 6})}], SECOND: [{ORIGIN: UnderWay(4, {6: 0})}]}
+    matchers.under_way = {FIRST: [{ORIGIN: under_way(5, {7: 6})}], SECOND: [{ORIGIN: under_way(4, {6: 0})}]}
     assert await find(matchers) == ([7], True)
     assert len(matchers.asked) == 1
+
+
+async def test_what_is_kept_behind_the_first_question_is_still_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is newer than what the next question asks for, so nobody has looked for it."""
+    monkeypatch.setattr(past_module, "_ORDER_PAUSE_S", 0.0)
+    matchers = Matchers(matcher_1=[at(NEW_S, 7, previous=6), at(1, 1, is_confirmed=True)])
+    matchers.page = {FIRST: 1}
+    missing, there = {ORIGIN: under_way(5, {7: 6})}, {ORIGIN: under_way(5, {7: 6, 6: 0})}
+    matchers.under_way = {FIRST: [missing, there, there, there, there]}
+    given = matchers._answer
+
+    def answer(name: str, question: FindPublications) -> PublicationsFound:
+        found = given(name, question)
+        if len(matchers.asked) == 1:
+            matchers.kept[FIRST].append(at(NEW_S - 1, 6))
+        return found
+
+    matchers._answer = answer  # type: ignore[method-assign]  # it is kept behind the first answer
+    assert await find(matchers) == ([7, 6, 1], True)
+    assert len(matchers.asked) == 5
 
 
 # What a client asks for

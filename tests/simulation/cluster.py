@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from braid.anchors import ANY, text_of
 from braid.config import Ingress
+from braid.content import Content, encode_content
 from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
 from braid.topology import LAYERS, ROUTINGS, Configuration, Routing
@@ -165,7 +166,10 @@ class Simulation:
             sensor = self.random.randrange(self.sensor_count)
         ids = [f"{publisher}-{first + n}" for n in range(count)]
         self.sensors.update(dict.fromkeys(ids, sensor))
-        connpoint.publish(publisher, ids, sensor)
+        connpoint.publish(publisher, ids, sensor, [encode_content(self._content(id, sensor)) for id in ids])
+
+    def _content(self, id: str, sensor: int) -> Content:
+        return Content(id=id, attributes={"sensor": sensor})
 
     def _crash(self) -> None:
         self.crash(self._victim())

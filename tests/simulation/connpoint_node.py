@@ -8,7 +8,6 @@ import msgspec
 
 from braid import messages
 from braid.config import Ingress
-from braid.content import Content, encode_content
 from braid.messages import Send
 from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
@@ -16,7 +15,7 @@ from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.earlier import relied_on
 from services.connpoint.ingress import Batch, IngressCore
-from services.connpoint.past_order import is_in_order
+from services.connpoint.unconfirmed import Unconfirmed
 from tests.simulation.network import Node
 from tests.simulation.nodes import TickingSlice
 
@@ -45,12 +44,7 @@ class SimulatedConnPoint(TickingSlice):
         self._asking: dict[int, SubscriptionRecord] = {}  # by question, for whom others are looked for
         self._path: dict[str, int] = {}
 
-    def publish(self, publisher: int, ids: list[str], sensor: int) -> None:
-        self.publish_contents(
-            publisher, ids, sensor, [encode_content(Content(id=id, attributes={"sensor": sensor})) for id in ids]
-        )
-
-    def publish_contents(self, publisher: int, ids: list[str], sensor: int, contents: list[bytes]) -> None:
+    def publish(self, publisher: int, ids: list[str], sensor: int, contents: list[bytes]) -> None:
         if not self.ingress.has_room(len(contents), sum(map(len, contents))):
             return
         batch = self.ingress.accept(publisher, contents, self.scheduler.now_s)
@@ -182,10 +176,12 @@ class SimulatedConnPoint(TickingSlice):
     ) -> None:
         past = {(kept.origin, kept.sequence, kept.place): kept for own in found for kept in own.found}
         record = question.record
-        if not is_in_order(past.values(), [own.under_way for own in found], self.scheduler.now_s):
+        unconfirmed = Unconfirmed(own.under_way for own in found)
+        if not unconfirmed.is_in_order(past.values(), self.scheduler.now_s):
             self._later(lambda: self._find_past(record, question.without))
             return
-        for part in self.delivery.give_past(record.id, list(past.values()), self.scheduler.now_s):
+        before = unconfirmed.before(past.values(), question.from_s)
+        for part in self.delivery.give_past(record.id, list(past.values()), self.scheduler.now_s, before):
             self._deliver(record.subscriber, part.contents)
         ref = self._next_ref()
         self.questions[ref] = messages.Subscribe(0, ref, self.name, record, record.from_s)

@@ -33,11 +33,14 @@ from services.matcher.effects import (
     StoreState,
     WhenForgotten,
 )
+from services.matcher.filing import filed_publications, kept_batch
 from services.matcher.searching import Judge
-from services.matcher.storage.records import Cursor
+from services.matcher.storage.records import Cursor, StoredPublication
 from services.matcher.transfer import Pace
 from tests.simulation.network import Node
 from tests.simulation.nodes import TickingSlice
+
+Place = tuple[str, int, int]  # of a record: origin, sequence, place of its first publication
 
 
 class SimulatedMatcher(TickingSlice):
@@ -46,8 +49,8 @@ class SimulatedMatcher(TickingSlice):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.disk: dict[str, SubscriptionRecord] = {}
-        self.kept: dict[tuple[str, int], messages.KeptBatch] = {}
-        self.ever_kept: dict[tuple[str, int], messages.KeptBatch] = {}  # also what was removed since
+        self.kept: dict[Place, messages.KeptBatch] = {}
+        self.ever_kept: dict[Place, messages.KeptBatch] = {}  # also what was removed since
         self.foreign_expected = False
         self.previous: dict[str, bytes] = {}  # what is remembered for `prev`, by topic
 
@@ -224,7 +227,7 @@ class SimulatedMatcher(TickingSlice):
                 self._read_kept(after, reader)
             case RemoveKept(batches):
                 for batch in batches:
-                    self.kept.pop((batch.origin, batch.sequence), None)
+                    self.kept.pop(_place_of(batch), None)
             case Search():
                 self.perform(self.core.on_searched(effect, self._search(effect.question), None))
             case _:
@@ -235,9 +238,11 @@ class SimulatedMatcher(TickingSlice):
             self.disk.pop(id, None)
 
     def _keep(self, batches: list[messages.KeptBatch]) -> None:
-        for batch in batches:
-            self.kept[batch.origin, batch.sequence] = batch
-            self.ever_kept[batch.origin, batch.sequence] = batch
+        """As on disk, what lies in other lists is another record."""
+        for filed in (one for batch in batches for one in filed_publications(batch, self.scheduler.now_s)):
+            assert isinstance(filed.record, StoredPublication)
+            part = kept_batch(filed.record)
+            self.kept[_place_of(part)] = self.ever_kept[_place_of(part)] = part
 
     def _keep_previous(self, changes: ChainChanges) -> None:
         if changes.is_cleared:
@@ -250,10 +255,10 @@ class SimulatedMatcher(TickingSlice):
 
     def _read_kept(self, after: Cursor | None, reader: int) -> None:
         """A few at a time, in the order of their keys."""
-        begin = ("", 0) if after is None else (after.database, int(after.key))
+        begin = ("", 0, 0) if after is None else (after.database, *map(int, after.key.split()))
         keys = sorted(key for key in self.kept if key > begin)
         some, more = keys[: self._pieces], keys[self._pieces :]
-        after = Cursor(some[-1][0], b"%d" % some[-1][1]) if more else None
+        after = Cursor(some[-1][0], b"%d %d" % some[-1][1:]) if more else None
         self.perform(self.core.scaling.on_kept_read([self.kept[key] for key in some], after, reader))
 
     def _search(self, question: messages.FindPublications) -> list[Kept]:
@@ -270,6 +275,10 @@ class SimulatedMatcher(TickingSlice):
                 for other in others
             )
         ]
+
+
+def _place_of(batch: messages.KeptBatch) -> Place:
+    return batch.origin, batch.sequence, batch.places[0]
 
 
 def _nobody_waits_for(effect: Any) -> bool:

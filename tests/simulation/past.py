@@ -3,6 +3,9 @@
 from functools import partial
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
+from braid.content import Content
 from braid.messages import FindPublications, HandOverPublications, MatchRequest, Subscribe
 from braid.subscription import SubscriptionRecord
 from braid.topology import Layer
@@ -44,6 +47,17 @@ class SlowQuestions(PastScalingSimulation):
     def stalls(self, messages: list[Any]) -> float:
         asks = any(isinstance(message, Subscribe | FindPublications) for message in messages)
         return 0.5 if asks and self.random.random() < 0.3 else 0.0
+
+
+class ManyTopics(PastScalingSimulation):
+    """Several matchers keep parts of one batch, and each of them is asked for the past at another time."""
+
+    def _content(self, id: str, sensor: int) -> Content:
+        return replace(super()._content(id, sensor), topic=f"topic-{self.random.randrange(20)}")
+
+    def stalls(self, messages: list[Any]) -> float:
+        is_slow = self.random.random() < 0.3 and any(isinstance(message, FindPublications) for message in messages)
+        return 0.3 if is_slow else 0.0
 
 
 class PastCrashingSimulation(CrashingScalingSimulation):

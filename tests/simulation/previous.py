@@ -85,7 +85,7 @@ class PreviousTraffic(Simulation):
         contents = [
             encode_content(Content(id=id, topic=f"t/{sensor}", attributes=self.ledger.attributes[id])) for id in ids
         ]
-        connpoint.publish_contents(publisher, ids, sensor, contents)
+        connpoint.publish(publisher, ids, sensor, contents)
 
     def _is_confirmed(self, sensor: int) -> bool:
         connpoint = self.connpoints[sensor % len(self.connpoints)]
