@@ -1,5 +1,6 @@
 """A cluster of its own for a benchmark: started by the real launcher in a directory of its own, on free ports."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -13,9 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from coordinator import tether
 from coordinator.compiling import ANNOUNCEMENT, compiler_arguments
+from coordinator.processes import tail
 
 READY_S = 60.0
+STOP_S = 30.0
+_LOOKS_S = 0.05
 
 
 def free_port() -> int:
@@ -26,9 +31,27 @@ def free_port() -> int:
 
 
 class LocalCluster:
-    def __init__(self, directory: Path, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, directory: Path, process: "subprocess.Popen[bytes]", says: Path | None = None) -> None:
         self.directory = directory
         self.process = process
+        self._says = says
+
+    async def until_ready(self) -> None:
+        """Raises `RuntimeError` when it does not come up."""
+        deadline = time.monotonic() + READY_S
+        while not await asyncio.to_thread(self.is_ready, deadline):
+            await asyncio.sleep(_LOOKS_S)
+
+    def is_ready(self, deadline: float) -> bool:
+        """Raises `RuntimeError` when it has ended, or the deadline has passed."""
+        if _is_ready(self.directory):
+            return True
+        code = self.process.poll()
+        if code is None and time.monotonic() < deadline:
+            return False
+        how = f"was not ready within {READY_S:g} s" if code is None else "did not come up"
+        why = "" if self._says is None else f":\n{tail(self._says)}"
+        raise RuntimeError(f"the cluster {how}; its logs are in {self.directory / 'logs'}{why}")
 
     @property
     def api(self) -> list[str]:
@@ -62,22 +85,46 @@ class LocalCluster:
 
 @contextlib.contextmanager
 def local_cluster(directory: Path, slices: str = "", settings: dict[str, str] | None = None) -> Iterator[LocalCluster]:
-    """`slices` as in `--slices`; `settings` as environment variables."""
+    """One that is ready. `slices` as in `--slices`; `settings` as environment variables."""
+    with launched_cluster(directory, slices, settings) as cluster:
+        deadline = time.monotonic() + READY_S
+        while not cluster.is_ready(deadline):
+            time.sleep(_LOOKS_S)
+        yield cluster
+
+
+@contextlib.contextmanager
+def launched_cluster(
+    directory: Path, slices: str = "", settings: dict[str, str] | None = None, says: Path | None = None
+) -> Iterator[LocalCluster]:
+    """One that begins to start. What goes wrong it writes to our standard error, or to the file `says`.
+
+    It does not outlive the thread that started it, however that ends.
+    """
     _compile()
     command = [sys.executable, "-m", "coordinator.launcher", "--data", str(directory), "--port", "0", "--quiet"]
     command += ["--slices", slices] if slices else []
-    process = subprocess.Popen(command, env={**os.environ, **(settings or {})})
-    try:
-        deadline = time.monotonic() + READY_S
-        while not _is_ready(directory):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the cluster did not come up; its logs are in {directory / 'logs'}")
-            time.sleep(0.05)
-        yield LocalCluster(directory, process)
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
+    tethered = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *command]
+    with contextlib.ExitStack() as stack:
+        errors = None
+        if says is not None:
+            says.parent.mkdir(parents=True, exist_ok=True)
+            errors = stack.enter_context(says.open("ab"))
+        process = subprocess.Popen(tethered, env={**os.environ, **(settings or {})}, stderr=errors)
+        try:
+            yield LocalCluster(directory, process, says)
+        finally:
+            _stop(process)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()  # its slices end with it
+            process.wait()
 
 
 def _compile() -> None:

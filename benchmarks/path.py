@@ -17,8 +17,9 @@ from typing import Any
 import uvloop
 
 from benchmarks import relay
-from benchmarks.load import flood, open_socket, paced, receiver_process
+from benchmarks.load import flood, open_publishers, paced
 from benchmarks.local_cluster import LocalCluster, free_port, local_cluster
+from benchmarks.receiver import Receiver
 from braid.content import Content, encode_content
 
 _PUBLISHERS = 4  # connections
@@ -49,22 +50,23 @@ async def _run(given: argparse.Namespace) -> dict[str, Any]:
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-")))
         cluster = stack.enter_context(local_cluster(directory))
-        receiver = stack.enter_context(receiver_process(cluster.api[0], given.subscriptions))
-        outgoing = [await stack.enter_async_context(open_socket(cluster.api[0])) for _ in range(_PUBLISHERS)]
+        receiver = stack.enter_context(Receiver(cluster.api[0], given.subscriptions))
+        await receiver.load()
+        publishers = await stack.enter_async_context(open_publishers(cluster.api[0], _PUBLISHERS, given.subscriptions))
         for _ in range(given.rounds):
             for kind in relay.KINDS:
                 ports = [free_port() for _ in range(relay.HOPS + 1)]
                 relays[kind].append(await relay.measure(kind, given.seconds, content, ports))
             before = cluster.cpu_seconds()
-            rate, arrived = await flood(outgoing, receiver, given.seconds, given.batch, given.subscriptions)
+            rate, arrived = await flood(publishers, receiver, given.seconds, given.batch)
             broker.append(rate)
             cpu = _cpu_per_publication(cluster, before, arrived)
         latencies = {}
         for share in _LOADS:
             rate = share * median(broker)
-            receiver.latencies_s()  # those of the flood are not meant
-            await paced(outgoing, receiver, rate, given.seconds, given.subscriptions)
-            latencies[share] = {"per_s": round(rate), **receiver.latencies_ms()._asdict()}
+            await receiver.received()  # those of the flood are not meant
+            await paced(publishers, receiver, rate, given.seconds)
+            latencies[share] = {"per_s": round(rate), **(await receiver.latencies_ms())._asdict()}
     return {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
         "subscriptions": given.subscriptions,

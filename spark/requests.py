@@ -38,6 +38,7 @@ class Words(msgspec.Struct, tag="words", forbid_unknown_fields=True, frozen=True
 class Run(msgspec.Struct, tag="run", forbid_unknown_fields=True, frozen=True):
     plan: str
     out: Path
+    again: bool = False
     json: bool = False
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.local_cluster import LocalCluster, local_cluster
+from benchmarks.local_cluster import LocalCluster, launched_cluster
 from benchmarks.scaling.asking import Say, subscriptions_kept, take
 from benchmarks.scaling.measured import Observed, Scaled
 from benchmarks.scaling.publishing import Publishers
@@ -32,6 +32,7 @@ class Options:
     new_rate: float
     new_max: int
     data: Path | None  # None: a directory that is removed afterwards
+    says: Path | None = None  # where the cluster writes what goes wrong; None: to standard error
 
 
 class Running(NamedTuple):
@@ -51,7 +52,10 @@ async def run(subscriptions: int, script: Script, options: Options, say: Say) ->
     async with contextlib.AsyncExitStack() as stack:
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-")))
         say("starting the cluster")
-        cluster = stack.enter_context(local_cluster(options.data or temporary, options.slices, _SETTINGS))
+        cluster = stack.enter_context(
+            launched_cluster(options.data or temporary, options.slices, _SETTINGS, options.says)
+        )
+        await cluster.until_ready()
         api = cluster.api[0]
         client = await stack.enter_async_context(Client(api))
         await client.cluster()  # what the first call loads is loaded before the publishers share this loop
@@ -63,6 +67,7 @@ async def run(subscriptions: int, script: Script, options: Options, say: Say) ->
         if options.new_rate:
             newcomers = stack.enter_context(Newcomers(cluster.api[1], options.new_rate, options.new_max))
         publishers = Publishers(options.rate, subscriptions)
+        stack.push_async_callback(publishers.close)
         await publishers.start(api)
         if newcomers is not None:
             newcomers.begin()

@@ -1,6 +1,8 @@
 """A process of its own for a part of the load, so that what it measures is not delayed by the others."""
 
 import multiprocessing
+import os
+import signal
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -9,19 +11,27 @@ from typing import Any
 
 
 class Worker:
-    """Runs `work(*arguments, orders, count)`; `count` is what it has done so far, `orders` its end of a pipe."""
+    """Runs `work(*arguments, orders, count)`; `count` is what it has done so far, `orders` its end of a pipe.
+
+    The process ends with the one that made it, however that ends.
+    """
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
         context = multiprocessing.get_context("spawn")
         self._count = context.Value("q", 0, lock=False)
         self.orders: Connection
         self.orders, there = context.Pipe()
-        self._process = context.Process(target=work, args=(*arguments, there, self._count), daemon=True)
+        self._process = context.Process(target=_tethered, args=(work, *arguments, there, self._count), daemon=True)
 
     @property
     def count(self) -> int:
         count: int = self._count.value
         return count
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None, "not started"
+        return self._process.pid
 
     def receive(self) -> Any:
         """What it sends next. Raises `RuntimeError` when it has ended instead; it said why."""
@@ -39,6 +49,19 @@ class Worker:
     ) -> None:
         self._process.terminate()
         self._process.join()
+
+
+def _tethered(work: Callable[..., None], *arguments: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the other one too, which ends this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    work(*arguments)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "somebody has started this process"
+    parent.join()
+    os._exit(1)
 
 
 def when_ordered(orders: Connection, act: Callable[[], None]) -> None:

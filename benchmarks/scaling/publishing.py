@@ -36,6 +36,7 @@ class Publishers:
         self._rate = rate / CONNECTIONS
         self._subscriptions = subscriptions
         self._stopping = False
+        self._sockets: list[ClientConnection] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.sent = [0] * CONNECTIONS
         self.refused = 0
@@ -49,11 +50,20 @@ class Publishers:
     async def start(self, api: str) -> None:
         for publisher in range(CONNECTIONS):
             socket = await open_socket(api)
+            self._sockets.append(socket)
             self._tasks.append(asyncio.create_task(self._publish(socket, publisher)))
 
     async def stop(self) -> None:
         self._stopping = True
         await asyncio.gather(*self._tasks)
+
+    async def close(self) -> None:
+        """Also in the midst of it, when something else has failed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for socket in self._sockets:
+            await socket.close()
 
     async def _publish(self, socket: ClientConnection, publisher: int) -> None:
         await asyncio.sleep(publisher * _PAUSE_S / CONNECTIONS)

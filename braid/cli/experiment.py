@@ -29,6 +29,7 @@ WORDS_EXAMPLES = examples(
 
 RUN_EXAMPLES = examples(
     "braid experiment run quick",
+    "braid experiment run quick --again",
     "braid experiment run my-plan.toml --out /srv/experiments --json",
 )
 REPORT_EXAMPLES = examples(
@@ -51,10 +52,11 @@ def run(
     plan: Annotated[str, typer.Argument(help="quick, paper, or the path of a plan.")],
     *,
     out: Annotated[Path, typer.Option(help="Directory for what is measured.")] = Path("experiments"),
+    again: Annotated[bool, typer.Option("--again", help="Measure all of it once more, beside what there is.")] = False,
     json: Json = False,
 ) -> None:
     """Measure what a plan says, in clusters of its own on this machine; goes on where it was interrupted."""
-    _hand_over(type="run", plan=plan, out=out, json=json)
+    _hand_over(type="run", plan=plan, out=out, again=again, json=json)
 
 
 @experiment.command("report", epilog=REPORT_EXAMPLES)
@@ -62,7 +64,7 @@ def report(
     results: Annotated[Path, typer.Argument(help="Directory of one plan, e.g. experiments/quick.")],
     *,
     out: Annotated[Path | None, typer.Option(help="The page; by default report.html beside what was measured.")] = None,
-    against: Annotated[str, typer.Option(help="The commit to compare with; without it, the one before.")] = "",
+    against: Annotated[str, typer.Option(help="The run to compare with; without it, the one before.")] = "",
     master: Master = "local[*]",
     json: Json = False,
 ) -> None:

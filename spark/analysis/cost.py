@@ -1,36 +1,88 @@
 """What a publication costs: processor time for each layer, and the speed of each core that was really used.
 
 Where slices share cores, throughput alone says little of a configuration: more slices than cores cannot be faster. The
-processor time for a publication does not depend on how many cores there are.
+processor time for a publication does not depend on how many cores there are. `usage` has a row for every second and
+slice, and rows of what is no slice: `load`, which publishes and receives, and `machine`, all processes together.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from spark.analysis.throughput import CELL
+from spark.analysis.throughput import BASELINE, CELL, KIND, LOAD
+
+NO_LAYERS = ("load", "machine")
 
 
 def cost_of_layers(usage: DataFrame, cells: DataFrame) -> DataFrame:
-    """Microseconds of processor time for each delivered publication, by cell and layer."""
-    used = usage.groupBy(*CELL, "layer").agg(
-        f.sum("cpu_s").alias("cpu_s"),
-        f.max("rss_bytes").alias("rss_bytes_max"),
-        f.countDistinct("slice").alias("slices"),
+    """Microseconds of processor time for each delivered publication, by cell and layer.
+
+    `capacity_s` are the deliveries per second at which the busiest slice of the layer would need a core of its own.
+    """
+    slices = usage.where(~f.col("layer").isin(*NO_LAYERS)).groupBy(*CELL, "layer", "slice")
+    used = (
+        slices.agg(f.sum("cpu_s").alias("cpu_s"), f.max("rss_bytes").alias("rss_bytes"))
+        .groupBy(*CELL, "layer")
+        .agg(
+            f.count("*").alias("slices"),
+            f.sum("cpu_s").alias("cpu_s"),
+            f.max("cpu_s").alias("busiest_s"),
+            f.sum("rss_bytes").alias("rss_bytes"),
+        )
     )
     delivered = cells.select(*CELL, (f.col("delivered_s") * f.col("seconds")).alias("delivered"))
-    each = 1e6 * f.col("cpu_s") / f.nullif(f.col("delivered"), f.lit(0.0))
     return used.join(delivered, CELL).select(
-        *CELL, "layer", "slices", "cpu_s", "rss_bytes_max", each.alias("cpu_us_per_publication")
+        *CELL,
+        "layer",
+        "slices",
+        "cpu_s",
+        "rss_bytes",
+        (1e6 * _ratio("cpu_s", "delivered")).alias("cpu_us_per_publication"),
+        _ratio("delivered", "busiest_s").alias("capacity_s"),
     )
 
 
-def speed_of_cores(usage: DataFrame, cells: DataFrame) -> DataFrame:
-    """Deliveries per second for each core that the slices kept busy."""
-    used = usage.groupBy(*CELL).agg(f.sum("cpu_s").alias("cpu_s"))
-    cores = f.col("cpu_s") / f.nullif(f.col("seconds"), f.lit(0))
+def cost_of_kinds(costs: DataFrame) -> DataFrame:
+    """The same for each kind of cell: the median of its repetitions."""
+    numbers = ("cpu_s", "rss_bytes", "cpu_us_per_publication", "capacity_s")
+    medians = [f.median(number).alias(number) for number in numbers]
+    return costs.groupBy(*KIND, "layer", "slices").agg(*medians).select(*KIND, "layer", "slices", *numbers)
+
+
+def cores_of_cells(usage: DataFrame, cells: DataFrame) -> DataFrame:
+    """How many cores the slices of a cell kept busy; and what else was busy."""
+
+    def of(layer: Column) -> Column:
+        return f.coalesce(f.sum(f.when(layer, f.col("cpu_s"))), f.lit(0.0)) / f.countDistinct("second")
+
+    layer = f.col("layer")
+    used = usage.groupBy(*CELL).agg(
+        of(~layer.isin(*NO_LAYERS)).alias("cores"),
+        of(layer == "load").alias("load_cores"),
+        of(layer == "machine").alias("machine_cores"),
+    )
+    return cells.join(used, CELL).select(*CELL, "delivered_s", "cores", "load_cores", "machine_cores")
+
+
+def speedup_of_cores(cores: DataFrame) -> DataFrame:
+    """Against 1-1-1 under the same load: the speedup, how many times as many cores it took, and the one for the other.
+
+    Of several repetitions, the median. Kinds without that baseline have no speedup.
+    """
+    names = ("delivered_s", "cores", "load_cores", "machine_cores")
+    kinds = cores.groupBy(*KIND).agg(*(f.median(name).alias(name) for name in names))
+    baseline = kinds.where(f.col("configuration") == BASELINE).select(
+        *LOAD, f.col("delivered_s").alias("baseline_s"), f.col("cores").alias("baseline_cores")
+    )
     return (
-        cells.join(used, CELL)
-        .withColumn("cores", cores)
-        .withColumn("delivered_s_per_core", f.col("delivered_s") / f.nullif(f.col("cores"), f.lit(0.0)))
-        .select(*CELL, "delivered_s", "cores", "delivered_s_per_core")
+        kinds.join(baseline, LOAD, "left")
+        .withColumn("speedup", _ratio("delivered_s", "baseline_s"))
+        .withColumn("times_cores", _ratio("cores", "baseline_cores"))
+        .withColumn("speedup_per_core", _ratio("speedup", "times_cores"))
+        .withColumn("delivered_s_per_core", _ratio("delivered_s", "cores"))
+        .select(*KIND, *names, "delivered_s_per_core", "speedup", "times_cores", "speedup_per_core")
     )
+
+
+def _ratio(of: str, to: str) -> Column:
+    """Null where there is nothing to divide by."""
+    return f.col(of) / f.nullif(f.col(to), f.lit(0.0))

@@ -27,10 +27,12 @@ class ScalingLaw(NamedTuple):
 
     @property
     def peak(self) -> float:
-        """Where one more slice begins to slow everything down; infinite without coherence."""
+        """Where one more slice begins to slow everything down: 1 when the second does, infinite when none does."""
+        if self.contention >= 1:
+            return 1.0
         if self.coherence == 0:
             return float("inf")
-        return float(np.sqrt(max(0.0, 1 - self.contention) / self.coherence))
+        return max(1.0, float(np.sqrt((1 - self.contention) / self.coherence)))
 
 
 def fit(points: Sequence[tuple[float, float]]) -> ScalingLaw | None:

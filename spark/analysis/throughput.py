@@ -7,9 +7,15 @@ slice one more, so 1-3-1 and 1-2-2 are both three.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-KIND = ["configuration", "accesspoints", "matchers", "exitpoints", "subscriptions", "rate"]
+LOAD = ["subscriptions", "rate"]
+KIND = ["configuration", "accesspoints", "matchers", "exitpoints", *LOAD, "scaling"]
 CELL = [*KIND, "repetition"]
 BASELINE = "1-1-1"
+
+
+def steady(table: DataFrame) -> DataFrame:
+    """Of cells in which nothing scaled. What was measured meanwhile says nothing of one configuration."""
+    return table.where(f.col("scaling") == "")
 
 
 def throughput_of_cells(seconds: DataFrame) -> DataFrame:
@@ -43,11 +49,11 @@ def throughput(cells: DataFrame) -> DataFrame:
 def speedup(throughput: DataFrame) -> DataFrame:
     """Against 1-1-1 under the same load. Kinds without that baseline are left out."""
     baseline = throughput.where(f.col("configuration") == BASELINE).select(
-        "subscriptions", "rate", f.col("delivered_s").alias("baseline_s")
+        *LOAD, f.col("delivered_s").alias("baseline_s")
     )
     gained = f.col("delivered_s") / f.nullif(f.col("baseline_s"), f.lit(0.0))
     return (
-        throughput.join(baseline, ["subscriptions", "rate"])
+        throughput.join(baseline, LOAD)
         .withColumn("processors", processors())
         .withColumn("speedup", gained)
         .withColumn("efficiency", f.col("speedup") / f.col("processors"))
@@ -58,7 +64,7 @@ def speedup(throughput: DataFrame) -> DataFrame:
 
 def dominance(throughput: DataFrame) -> DataFrame:
     """Of two exit points over one, for the same access points, matchers and load."""
-    same = ["accesspoints", "matchers", "subscriptions", "rate"]
+    same = ["accesspoints", "matchers", *LOAD]
     one = throughput.where("exitpoints = 1").select(*same, f.col("delivered_s").alias("one_s"))
     two = throughput.where("exitpoints = 2").select(*same, f.col("delivered_s").alias("two_s"))
     ratio = f.col("two_s") / f.nullif(f.col("one_s"), f.lit(0.0))

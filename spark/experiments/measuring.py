@@ -1,19 +1,16 @@
 """One cell of a plan: a cluster in its configuration, its load, its traffic, and what was seen of it."""
 
-import asyncio
 import contextlib
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from websockets.asyncio.client import ClientConnection
-
-from benchmarks.load import Receiver, flood, open_socket, paced, receiver_process
-from benchmarks.local_cluster import LocalCluster, local_cluster
-from spark.experiments.histograms import histogram
-from spark.experiments.plan import Cell, Plan
-from spark.experiments.results import Rows
-from spark.experiments.sampling import Sampler
+from benchmarks.load import Publisher, flood, open_publishers, paced
+from benchmarks.local_cluster import LocalCluster, launched_cluster
+from benchmarks.receiver import Receiver
+from spark.experiments.histograms import histogram, percentile_ms
+from spark.experiments.plan import Cell
+from spark.experiments.results import LOGS, Rows
+from spark.experiments.sampling import Sampler, cpu_us_of_layers
 from spark.experiments.scaling_cell import measure_scaling
 
 _CONNECTIONS = 4
@@ -24,29 +21,30 @@ _SETTINGS = {"BRAID_LIMITS__SUBSCRIPTIONS_PER_CONNECTION_MAX": "10000000"}
 Say = Callable[[str], None]
 
 
-async def measure(plan: Plan, cell: Cell, say: Say) -> Rows:
-    """Raises `RuntimeError` when the cluster does not come up."""
+async def measure(cell: Cell, directory: Path, say: Say) -> Rows:
+    """The cluster works in the directory. Raises `RuntimeError` when it does not come up."""
+    says = directory / LOGS / "launcher.log"
     if cell.scaling is not None:
-        return await measure_scaling(cell, cell.scaling, say)
-    with tempfile.TemporaryDirectory(prefix="braid-") as scratch:
-        say("starting the cluster")
-        with local_cluster(Path(scratch), f"connpoint=1,{cell.layout.slices}", _SETTINGS) as cluster:
-            return await _measure_steady(plan, cell, cluster, say)
+        return await measure_scaling(cell, cell.scaling, directory, says, say)
+    say("starting the cluster")
+    with launched_cluster(directory, f"connpoint=1,{cell.layout.slices}", _SETTINGS, says) as cluster:
+        await cluster.until_ready()
+        return await _measure_steady(cell, cluster, say)
 
 
-async def _measure_steady(plan: Plan, cell: Cell, cluster: LocalCluster, say: Say) -> Rows:
+async def _measure_steady(cell: Cell, cluster: LocalCluster, say: Say) -> Rows:
     api = cluster.api[0]
 
     def on_loaded(loaded: int) -> None:
         say(f"loading {loaded:,} of {cell.subscriptions:,} subscriptions")
 
     async with contextlib.AsyncExitStack() as stack:
-        receiver = stack.enter_context(receiver_process(api, cell.subscriptions, on_loaded))
-        sockets = [await stack.enter_async_context(open_socket(api)) for _ in range(_CONNECTIONS)]
+        receiver = stack.enter_context(Receiver(api, cell.subscriptions))
+        await receiver.load(on_loaded)
+        publishers = await stack.enter_async_context(open_publishers(api, _CONNECTIONS, cell.subscriptions))
         say("warming up")
-        before = receiver.received
-        sent = await _publish(cell, sockets, receiver, plan.warm_up_s) if plan.warm_up_s else 0
-        receiver.latencies_s()  # those of the warm-up do not count
+        sent = await _publish(cell, publishers, receiver, cell.warm_up_s) if cell.warm_up_s else 0
+        await receiver.received()  # latencies of the warm-up do not count
         say("measuring")
         published = 0
 
@@ -54,24 +52,31 @@ async def _measure_steady(plan: Plan, cell: Cell, cluster: LocalCluster, say: Sa
             nonlocal published
             published += count
 
-        sampler = Sampler(cluster, lambda: published, lambda: receiver.received)
-        sampling = asyncio.ensure_future(sampler.run(plan.seconds))
-        sent += await _publish(cell, sockets, receiver, plan.seconds, on_published)
-        await sampling
-        latencies = await asyncio.to_thread(receiver.latencies_s)
-        ledger = {"sent": sent, "received": receiver.received - before, "lost": sent - (receiver.received - before)}
-    rows = [("steady", upper_ms, count) for upper_ms, count in histogram(latencies)]
+        sampler = Sampler(cluster, lambda: published, lambda: receiver.count, [receiver.pid])
+        async with sampler.sampling(cell.seconds):
+            sent += await _publish(cell, publishers, receiver, cell.seconds, on_published)
+        latencies_s, arrived = await receiver.received()
+    counts = histogram(latencies_s)
+    delivered_s = sum(second.delivered for second in sampler.seconds) / len(sampler.seconds)
+    ledger = {
+        "sent": sent,
+        **arrived._asdict(),
+        "lost": sent - arrived.received,
+        "cpu_us_per_publication": cpu_us_of_layers(sampler.seconds, sampler.usage),
+        "summary": f"{delivered_s:,.0f} notifications/s, p99 {percentile_ms(counts, 0.99):,.0f} ms",
+    }
+    rows = [("steady", upper_ms, count) for upper_ms, count in counts]
     return Rows({"seconds": sampler.seconds, "usage": sampler.usage, "latencies": rows}, ledger)
 
 
 async def _publish(
     cell: Cell,
-    sockets: list[ClientConnection],
+    publishers: list[Publisher],
     receiver: Receiver,
     seconds: float,
     on_published: Callable[[int], None] = lambda _count: None,
 ) -> int:
     if cell.rate:
-        return await paced(sockets, receiver, cell.rate, seconds, cell.subscriptions, on_published=on_published)
-    _, sent = await flood(sockets, receiver, seconds, _BATCH, cell.subscriptions, on_published=on_published)
+        return await paced(publishers, receiver, cell.rate, seconds, on_published=on_published)
+    _, sent = await flood(publishers, receiver, seconds, _BATCH, on_published=on_published)
     return sent

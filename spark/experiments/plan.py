@@ -1,7 +1,7 @@
 """A plan: which configurations are measured under which loads, how often, and where a cluster scales meanwhile.
 
 Plans are TOML files. A cell is one measurement of a plan: one configuration, one load, one rate, one repetition; or one
-live scaling. The name of a cell is all there is to it, so a cell that was measured is known again.
+live scaling. A cell that was measured is known again by its name and by what it was measured with.
 """
 
 import tomllib
@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from benchmarks.scaling.steps import steps_of
 from spark.errors import ExperimentError
@@ -55,9 +55,8 @@ class Plan(_Part):
     subscriptions: list[Annotated[int, Field(ge=1, le=SUBSCRIPTIONS_MAX)]] = []
     rates: list[Annotated[float, Field(ge=0)]] = [0.0]  # publications per second; 0: as many as are acknowledged
     repetitions: Positive = 1
-    seconds: Annotated[float, Field(gt=0, le=3600, description="that a cell is measured")] = 8.0
+    seconds: Annotated[int, Field(ge=1, le=3600, description="that a cell is measured")] = 8
     warm_up_s: Annotated[float, Field(ge=0, le=600)] = 2.0
-    seed: int = 1
     scalings: list[Scaling] = []
 
     @field_validator("configurations")
@@ -65,35 +64,60 @@ class Plan(_Part):
     def _are_configurations(cls, texts: list[str]) -> list[str]:
         return [str(layout_of(text)) for text in texts]
 
+    @model_validator(mode="after")
+    def _has_something_to_measure(self) -> "Plan":
+        if self.scalings and not self.configurations and not self.subscriptions:
+            return self
+        lists = {"configurations": self.configurations, "subscriptions": self.subscriptions, "rates": self.rates}
+        if empty := [name for name, values in lists.items() if not values]:
+            raise ValueError(f"nothing to measure: {' and '.join(empty)} must not be empty")
+        return self
+
     def cells(self) -> Iterator["Cell"]:
         """Repetitions of one kind lie apart, so that a slow minute is not one cell's alone."""
+        times = {"seconds": self.seconds, "warm_up_s": self.warm_up_s}
         for repetition in range(1, self.repetitions + 1):
             for subscriptions, configuration, rate in product(self.subscriptions, self.configurations, self.rates):
-                yield Cell(layout_of(configuration), subscriptions, rate, repetition)
+                yield Cell(
+                    layout=layout_of(configuration),
+                    subscriptions=subscriptions,
+                    rate=rate,
+                    repetition=repetition,
+                    **times,
+                )
             for scaling in self.scalings:
-                layout = layout_of(scaling.configuration)
-                yield Cell(layout, scaling.subscriptions, scaling.rate, repetition, scaling)
+                yield Cell(
+                    layout=layout_of(scaling.configuration),
+                    subscriptions=scaling.subscriptions,
+                    rate=scaling.rate,
+                    repetition=repetition,
+                    scaling=scaling,
+                )
 
 
 class Cell(BaseModel):
+    """All that one measurement depends on."""
+
     model_config = ConfigDict(frozen=True)
 
     layout: Layout
     subscriptions: int
-    rate: float
-    repetition: int
+    rate: float = 0.0
+    repetition: int = 1
+    seconds: int = 0  # a scaling lasts as long as its steps
+    warm_up_s: float = 0.0
     scaling: Scaling | None = None
-
-    def __init__(
-        self, layout: Layout, subscriptions: int, rate: float, repetition: int, scaling: Scaling | None = None
-    ) -> None:
-        super().__init__(layout=layout, subscriptions=subscriptions, rate=rate, repetition=repetition, scaling=scaling)
 
     @property
     def name(self) -> str:
         rate = f"{self.rate:g}" if self.rate else "flood"
         steps = "" if self.scaling is None else "_" + "_".join(self.scaling.steps)
         return f"{self.layout}_{self.subscriptions}_{rate}{steps}_{self.repetition}"
+
+    @property
+    def steps(self) -> str:
+        """Of a live scaling; else empty."""
+        return "" if self.scaling is None else " ".join(self.scaling.steps)
 
 
 def read_plan(wanted: str) -> Plan:
@@ -103,15 +127,16 @@ def read_plan(wanted: str) -> Plan:
         known = ", ".join(sorted(one.stem for one in BUILT_IN.glob("*.toml")))
         raise ExperimentError(f"there is no plan '{wanted}': give the path of a TOML file, or one of: {known}")
     try:
-        plan = Plan.model_validate(tomllib.loads(path.read_text()))
-    except tomllib.TOMLDecodeError as error:
+        plan = Plan.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ExperimentError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ExperimentError(f"{path} is no TOML: {error}") from None
     except ValidationError as error:
         raise ExperimentError(f"{path}:\n{_problems(error)}") from None
-    if not plan.scalings and not (plan.configurations and plan.subscriptions and plan.rates):
-        raise ExperimentError(
-            f"{path}: nothing to measure: give configurations, subscriptions and rates, none of them empty, or scalings"
-        )
+    names = [cell.name for cell in plan.cells()]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ExperimentError(f"{path}: the same cell twice: {', '.join(twice)}; give each value once")
     return plan
 
 
@@ -119,6 +144,8 @@ def _problems(error: ValidationError) -> str:
     lines = []
     for problem in error.errors():
         where = ".".join(map(str, problem["loc"])) or "the plan"
-        what = "there is no such field" if problem["type"] == "extra_forbidden" else problem["msg"]
+        what = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            what = "there is no such field"
         lines.append(f"  {where}: {what}")
     return "\n".join(lines)

@@ -1,17 +1,19 @@
 """Where measurements lie, and which of them are finished.
 
-    DIRECTORY/<plan>/<commit>/machine.json
-    DIRECTORY/<plan>/<commit>/<cell>/<table>.parquet
-    DIRECTORY/<plan>/<commit>/<cell>/cell.json        written last: without it the cell is not finished
+    DIRECTORY/<plan>/<run>/machine.json
+    DIRECTORY/<plan>/<run>/<cell>/<table>.parquet
+    DIRECTORY/<plan>/<run>/<cell>/cell.json        written last: without it the cell is not finished
 
-Tables are small and written whole, each with the columns of its cell before its own, so that all files of one table can
-be read as one.
+A run has the name of its commit, and a number behind it when it is not the first of that commit. Tables are small and
+written whole, each with the columns of its cell before its own, so that all files of one table can be read as one.
 """
 
+import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +23,10 @@ import pyarrow.parquet as pq
 from spark.errors import ExperimentError
 from spark.experiments.plan import Cell
 
-_FINISHED = "cell.json"
+FINISHED = "cell.json"
+MACHINE = "machine.json"
+_LOCK = "lock"
+LOGS = "logs"  # of a cell that failed
 _CELL = [
     ("configuration", pa.string()),
     ("accesspoints", pa.int32()),
@@ -29,6 +34,7 @@ _CELL = [
     ("exitpoints", pa.int32()),
     ("subscriptions", pa.int64()),
     ("rate", pa.float64()),
+    ("scaling", pa.string()),  # its steps; empty where nothing scales
     ("repetition", pa.int32()),
 ]
 TABLES: dict[str, list[tuple[str, Any]]] = {
@@ -36,7 +42,8 @@ TABLES: dict[str, list[tuple[str, Any]]] = {
     "seconds": [("second", pa.int32()), ("published", pa.int64()), ("delivered", pa.int64())],
     # How many deliveries took at most so long, and longer than the bound before; of one part of the measurement.
     "latencies": [("part", pa.string()), ("upper_ms", pa.float64()), ("count", pa.int64())],
-    # Every second of a slice: processor time it used in it, and memory at its end.
+    # Every second of a slice: processor time it used in it, and memory at its end. What is no slice has a layer of its
+    # own: `load` is whatever publishes and receives, `machine` all processes together.
     "usage": [
         ("second", pa.int32()),
         ("slice", pa.string()),
@@ -64,50 +71,90 @@ class Rows(NamedTuple):
 
 
 class Results:
-    def __init__(self, directory: Path, plan: str, commit: str) -> None:
-        self.directory = directory / plan / commit
+    def __init__(self, directory: Path, plan: str, run: str) -> None:
+        self.directory = directory / plan / run
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Raises `ExperimentError` when somebody else writes here. A lock does not outlive its process."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            lock = (self.directory / _LOCK).open("ab")
+        except OSError as error:
+            raise ExperimentError(f"cannot write to {self.directory}: {error.strerror}") from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ExperimentError(
+                    f"another 'braid experiment run' is measuring into {self.directory}; wait for it, or give --out"
+                ) from None
+            yield
 
     def is_finished(self, cell: Cell) -> bool:
-        return (self.directory / cell.name / _FINISHED).is_file()
+        """Measured as the plan says now, and all of it can be read."""
+        place = self.directory / cell.name
+        try:
+            ledger = json.loads((place / FINISHED).read_text())
+            for table in TABLES:
+                pq.read_table(place / f"{table}.parquet")
+        except (OSError, ValueError, pa.ArrowException):
+            return False
+        return isinstance(ledger, dict) and ledger.get("as") == cell.model_dump(mode="json")
+
+    def begin(self, cell: Cell) -> Path:
+        """The directory of the cell, empty: the cluster works in it. What was there of the cell counts no more."""
+        self.forget(cell)
+        place = self.directory / cell.name
+        place.mkdir(parents=True)
+        return place
+
+    def forget(self, cell: Cell) -> None:
+        shutil.rmtree(self.directory / cell.name, ignore_errors=True)
+
+    def give_up(self, cell: Cell) -> None:
+        """What the cluster logged is kept, its data not."""
+        for path in (self.directory / cell.name).glob("*"):
+            if path.name != LOGS:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def write(self, cell: Cell, rows: Rows) -> None:
         """All of it, or the cell does not count."""
-        place = self.directory / cell.name
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        known = (str(cell.layout), *cell.layout, cell.subscriptions, cell.rate, cell.repetition)
+        place = self.begin(cell)
+        known = (str(cell.layout), *cell.layout, cell.subscriptions, cell.rate, cell.steps, cell.repetition)
         for table, columns in TABLES.items():
             schema = pa.schema([*_CELL, *columns])
             records = [dict(zip(schema.names, (*known, *row), strict=True)) for row in rows.tables.get(table, ())]
             pq.write_table(pa.Table.from_pylist(records, schema), place / f"{table}.parquet")
-        unfinished = place / f"{_FINISHED}.new"
-        unfinished.write_text(json.dumps({"cell": cell.name, **rows.ledger}, indent=2))
-        os.replace(unfinished, place / _FINISHED)
+        _write_json(place / FINISHED, {"cell": cell.name, "as": cell.model_dump(mode="json"), **rows.ledger})
 
-    def describe(self, machine: dict[str, Any]) -> None:
+    def describe(self, machine: dict[str, Any], title: str = "") -> None:
+        """Raises `ExperimentError` when there are results of another machine."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        (self.directory / "machine.json").write_text(json.dumps(machine, indent=2))
+        path = self.directory / MACHINE
+        known = read_json(path) if path.exists() else machine
+        for what in ("processor", "cores"):
+            if known.get(what) != machine.get(what):
+                raise ExperimentError(
+                    f"{self.directory} was measured on another machine ({known.get('cores')} cores, "
+                    f"{known.get('processor')}): give another --out"
+                )
+        _write_json(path, {**known, **machine, "began": known.get("began", machine["began"]), "title": title})
 
 
-def finished_cells(directory: Path) -> list[Path]:
-    """Of one plan and commit."""
-    return sorted(found.parent for found in directory.glob(f"*/{_FINISHED}"))
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    unfinished = path.with_name(f"{path.name}.new")
+    unfinished.write_text(json.dumps(value, indent=2))
+    os.replace(unfinished, path)
 
 
-def files_of(directory: Path, table: str) -> list[str]:
-    """Of all finished cells, each looked at. Raises `ExperimentError`."""
-    cells = finished_cells(directory)
-    if not cells:
-        raise ExperimentError(f"{directory} holds no finished cell; 'braid experiment run PLAN' makes some")
-    files = []
-    for cell in cells:
-        path = cell / f"{table}.parquet"
-        try:
-            pq.read_metadata(path)
-        except (OSError, pa.ArrowException) as error:
-            raise ExperimentError(
-                f"{path} cannot be read ({error}). "
-                f"Remove {cell} and run the plan again: only that cell is measured anew"
-            ) from None
-        files.append(str(path))
-    return files
+def read_json(path: Path) -> dict[str, Any]:
+    """Raises `ExperimentError`."""
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ExperimentError(f"{path} cannot be read ({error}). Remove it and run the plan again") from None
+    if not isinstance(value, dict):
+        raise ExperimentError(f"{path} is damaged. Remove it and run the plan again")
+    return value

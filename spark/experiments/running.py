@@ -1,85 +1,72 @@
-"""`braid experiment run`: a plan from its beginning, or from where it was interrupted, to its end, with a bar."""
+"""`braid experiment run`: a plan from its beginning, or from where it was interrupted, to its end."""
 
 import asyncio
-import sys
+import signal
+from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from spark.errors import ExperimentError
-from spark.experiments.driver import Outcome, commit_of, run_plan, weight_s
-from spark.experiments.plan import Cell, Plan, read_plan
+from spark.experiments.driver import Outcome, Watcher, run_plan
+from spark.experiments.machine import commit_of
+from spark.experiments.plan import Plan, read_plan
 from spark.experiments.results import Results
+from spark.experiments.showing import Shown
 from spark.requests import Run
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_experiment(request: Run) -> dict[str, Any]:
     plan = read_plan(request.plan)
-    results = Results(request.out, plan.name, commit_of())
-    try:
-        with Shown(plan, results) as shown:
-            outcome = asyncio.run(run_plan(plan, results, shown))
-    except KeyboardInterrupt:
+    results = Results(request.out, plan.name, run_of(request.out / plan.name, commit_of(), again=request.again))
+    with results.locked(), Shown(plan, results) as shown:
+        outcome = asyncio.run(_until_interrupted(plan, results, shown))
+    if outcome is None:
         raise ExperimentError(
-            f"interrupted; finished cells are kept in {results.directory}. The same command goes on with the others"
-        ) from None
+            f"interrupted; finished cells are kept in {results.directory}. The same command"
+            f"{' without --again' if request.again else ''} goes on with the others"
+        )
     if outcome.failed:
         raise ExperimentError(_failures(outcome, results))
     return {
         "made": "measurements",
         "plan": plan.name,
-        "commit": results.directory.name,
+        "run": results.directory.name,
         "cells": outcome.measured,
         "kept": outcome.kept,
-        "out": str(results.directory.parent),
+        "out": str(results.directory),
+        "next": f"braid experiment report {results.directory.parent}",
     }
+
+
+def run_of(plan: Path, commit: str, *, again: bool) -> str:
+    """The newest run of a commit, which goes on; or the next one."""
+    number = 1
+    while (plan / _named(commit, number + 1)).exists():
+        number += 1
+    if again and (plan / _named(commit, number)).exists():
+        number += 1
+    return _named(commit, number)
+
+
+def _named(commit: str, number: int) -> str:
+    return commit if number == 1 else f"{commit}.{number}"
+
+
+async def _until_interrupted(plan: Plan, results: Results, watcher: Watcher) -> Outcome | None:
+    """None when a signal ended it. Whatever a cell has started is stopped first."""
+    loop = asyncio.get_running_loop()
+    work = asyncio.create_task(run_plan(plan, results, watcher))
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup asks to go on without a terminal
+            loop.add_signal_handler(number, work.cancel)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        return None
 
 
 def _failures(outcome: Outcome, results: Results) -> str:
     lines = [f"  {failed.cell}: {failed.reason}" for failed in outcome.failed]
     kept = f"{outcome.measured + outcome.kept} finished cells are kept in {results.directory}"
     return "\n".join([f"{len(lines)} cells failed; {kept}; the same command tries these again:", *lines])
-
-
-class Shown:
-    """A bar on a terminal, a line for each cell elsewhere."""
-
-    def __init__(self, plan: Plan, results: Results) -> None:
-        cells = list(plan.cells())
-        self._total_s = sum(weight_s(plan, cell) for cell in cells if not results.is_finished(cell))
-        self._console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("elapsed"),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-            disable=not sys.stderr.isatty(),
-            speed_estimate_period=3600,  # cells differ, so all of them tell how fast it goes
-        )
-        self._task = self._bar.add_task("", total=self._total_s)
-        self._cell = ""
-
-    def __enter__(self) -> "Shown":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def begin(self, cell: Cell, weight_s: float) -> None:
-        self._cell = cell.name
-        if self._bar.disable:
-            self._console.print(cell.name, highlight=False)
-        self.say("")
-
-    def say(self, what: str) -> None:
-        self._bar.update(self._task, description=f"{self._cell}: {what}" if what else self._cell)
-
-    def end(self, cell: Cell, weight_s: float) -> None:
-        self._bar.advance(self._task, weight_s)

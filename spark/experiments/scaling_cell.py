@@ -1,39 +1,62 @@
 """A cell in which one cluster scales under constant traffic, with a ledger of everything sent and received."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from benchmarks.scaling.experiment import Options, run, steps_in_turn
-from benchmarks.scaling.measured import BIN_S, Observed, binned, phases_of, totals
+from benchmarks.scaling.experiment import Options, Running, Script, run, steps_in_turn
+from benchmarks.scaling.measured import BIN_S, Observed, Scaled, binned, phases_of, totals
 from benchmarks.scaling.steps import steps_of
 from spark.experiments.histograms import histogram
 from spark.experiments.plan import Cell, Scaling
 from spark.experiments.results import Rows
+from spark.experiments.sampling import Sampler, Usage
 
 _NEW_MAX = 1_000_000  # subscriptions that come meanwhile
 
 
-async def measure_scaling(cell: Cell, scaling: Scaling, say: Callable[[str], None]) -> Rows:
+async def measure_scaling(
+    cell: Cell, scaling: Scaling, directory: Path, says: Path, say: Callable[[str], None]
+) -> Rows:
+    """Raises `RuntimeError` when a step was refused or aborted: then nothing of it was measured."""
     options = Options(
         slices=f"connpoint=2,{cell.layout.slices}",
         routing=None,
         rate=cell.rate,
         new_rate=scaling.new_subscriptions,
         new_max=_NEW_MAX,
-        data=None,
+        data=directory,
+        says=says,
     )
-    steps = steps_of(" ".join(scaling.steps))
-    observed = await run(cell.subscriptions, steps_in_turn(steps, scaling.calm_s), options, say)
-    states = {scaled.name: scaled.state for scaled in observed.scaled}
+    usage: list[Usage] = []
+    script = _sampled(steps_in_turn(steps_of(" ".join(scaling.steps)), scaling.calm_s), usage)
+    observed = await run(cell.subscriptions, script, options, say)
+    for scaled in observed.scaled:
+        if scaled.state != "done":
+            raise RuntimeError(f"{scaled.name} was {scaled.state}: {scaled.reason or 'it did not end'}")
     return Rows(
         {
             "seconds": _seconds(observed),
+            "usage": usage,
             "bins": _bins(observed),
             "phases": _phases(observed),
             "latencies": _latencies(observed),
         },
-        {**totals(observed), "states": states},
+        {**totals(observed), "summary": ", ".join(f"{each.name} {each.total_s:.1f} s" for each in observed.scaled)},
     )
+
+
+def _sampled(script: Script, usage: list[Usage]) -> Script:
+    """The script, and what slices used meanwhile; those that come with a step from when they are there."""
+
+    async def sampled(running: Running) -> list[Scaled]:
+        sampler = Sampler(running.cluster, load=[running.receiver.pid])
+        async with sampler.sampling():
+            scaled = await script(running)
+        usage.extend(sampler.usage)
+        return scaled
+
+    return sampled
 
 
 def _seconds(observed: Observed) -> Iterator[tuple[Any, ...]]:
@@ -47,17 +70,25 @@ def _seconds(observed: Observed) -> Iterator[tuple[Any, ...]]:
 def _by_second(times_s: Any, observed: Observed) -> list[int]:
     counts = [0] * int(observed.end_s - observed.begin_s)
     for at_s in times_s:
-        if 0 <= (second := int(at_s - observed.begin_s)) < len(counts):
-            counts[second] += 1
+        if 0 <= (since_s := at_s - observed.begin_s) < len(counts):
+            counts[int(since_s)] += 1
     return counts
 
 
 def _bins(observed: Observed) -> Iterator[tuple[Any, ...]]:
-    """The whole run for each step, in the time of that step."""
-    counts = binned(observed.received.arrived_s, observed.begin_s, observed.end_s)
-    for scaled in observed.scaled:
-        for place, count in enumerate(counts):
-            yield scaled.name, observed.begin_s + place * BIN_S - scaled.asked_s, BIN_S, count
+    """For each step, in its own time, from the end of the step before to when the next one was asked for."""
+    whole = binned(observed.received.arrived_s, observed.begin_s, observed.end_s)[:-1]  # the last one was cut off
+    ends = [observed.begin_s, *(_end_s(scaled) for scaled in observed.scaled)]
+    asked = [*(scaled.asked_s for scaled in observed.scaled[1:]), observed.end_s]
+    for scaled, begin_s, end_s in zip(observed.scaled, ends[:-1], asked, strict=True):
+        for place, count in enumerate(whole):
+            at_s = observed.begin_s + place * BIN_S
+            if begin_s <= at_s < end_s:
+                yield scaled.name, at_s - scaled.asked_s, BIN_S, count
+
+
+def _end_s(scaled: Scaled) -> float:
+    return max(end_s for _, end_s in phases_of(scaled).values())
 
 
 def _phases(observed: Observed) -> Iterator[tuple[Any, ...]]:
@@ -69,13 +100,11 @@ def _phases(observed: Observed) -> Iterator[tuple[Any, ...]]:
 def _latencies(observed: Observed) -> Iterator[tuple[Any, ...]]:
     """Apart for what was published before the first step, during each, and otherwise."""
     parts: dict[str, list[float]] = {}
-    phases = {
-        scaled.name: (scaled.asked_s, max(end for _, end in phases_of(scaled).values())) for scaled in observed.scaled
-    }
-    begin_s = min((begin for begin, _ in phases.values()), default=observed.end_s)
+    steps = [(scaled.name, scaled.asked_s, _end_s(scaled)) for scaled in observed.scaled]
+    first_s = min((begin_s for _, begin_s, _ in steps), default=observed.end_s)
     for arrived_s, sent_s in zip(observed.received.arrived_s, observed.received.sent_s, strict=True):
-        during = next((name for name, (begin, end) in phases.items() if begin <= sent_s < end), None)
-        part = during or ("before" if sent_s < begin_s else "after")
+        during = next((name for name, begin_s, end_s in steps if begin_s <= sent_s < end_s), None)
+        part = during or ("before" if sent_s < first_s else "after")
         parts.setdefault(part, []).append(arrived_s - sent_s)
     for part, latencies in parts.items():
         for upper_ms, count in histogram(latencies):

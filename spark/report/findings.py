@@ -1,39 +1,80 @@
 """What the tables show, in words. Every sentence is made from the numbers it speaks of."""
 
 from collections.abc import Iterator
+from statistics import median
 
-from spark.report.tables import Row, Tables
+from spark.analysis.throughput import BASELINE
+from spark.report.tables import Row, Tables, flooded
+
+_EVEN = 0.05  # two throughputs that are closer are called equal
 
 
-def findings(tables: Tables) -> list[str]:
-    return [*_throughput(tables), *_exit_points(tables), *_cost(tables), *_scalings(tables), *_ledger(tables)]
+def in_short(tables: Tables) -> list[str]:
+    """The first sentence of each part that has any, and the ledger."""
+    parts = (throughput(tables), slices(tables), cost(tables), scalings(tables))
+    return [*(part[0] for part in parts if part), ledger(tables)]
 
 
-def _throughput(tables: Tables) -> Iterator[str]:
-    flooded = [row for row in tables.throughput if row["rate"] == 0]
-    for load in sorted({row["subscriptions"] for row in flooded}):
-        rows = [row for row in flooded if row["subscriptions"] == load]
-        best = max(rows, key=lambda row: float(row["delivered_s"]))
-        sentence = (
-            f"With {load:,} subscriptions {best['configuration']} delivers most: "
-            f"{best['delivered_s']:,.0f} notifications per second"
-        )
-        base = next((row for row in rows if row["configuration"] == "1-1-1"), None)
-        if base is not None and base is not best and base["delivered_s"]:
-            sentence += f", {best['delivered_s'] / base['delivered_s']:.2f} times 1-1-1"
-        yield sentence + "."
-    loads = sorted({row["subscriptions"] for row in flooded})
-    alone = {row["subscriptions"]: row["delivered_s"] for row in flooded if row["configuration"] == "1-1-1"}
+def throughput(tables: Tables) -> list[str]:
+    rows = flooded(tables.throughput)
+    loads = sorted({row["subscriptions"] for row in rows})
+    best = [max((row for row in rows if row["subscriptions"] == load), key=_delivered) for load in loads]
+    found = []
+    alone = {row["subscriptions"]: row["delivered_s"] for row in rows if row["configuration"] == BASELINE}
     if len(alone) > 1 and alone[min(alone)]:
         kept = alone[max(alone)] / alone[min(alone)]
-        yield (
-            f"From {min(loads):,} to {max(loads):,} subscriptions one matcher keeps {kept:.0%} of its throughput; "
-            "each publication matches one of them."
+        found.append(
+            f"With one slice of each layer, from {min(alone):,} to {max(alone):,} subscriptions, {kept:.0%} of the "
+            f"throughput remains: {alone[min(alone)]:,.0f} and {alone[max(alone)]:,.0f} notifications per second."
         )
+    for row in best:
+        base = alone.get(row["subscriptions"])
+        times = f", {row['delivered_s'] / base:.2f} times 1-1-1" if base and row["configuration"] != BASELINE else ""
+        found.append(
+            f"With {row['subscriptions']:,} subscriptions {row['configuration']} delivers most: "
+            f"{row['delivered_s']:,.0f} notifications per second{times}."
+        )
+    return found
+
+
+def slices(tables: Tables) -> list[str]:
+    return [*_speedups(tables), *_karp_flatt(tables), *_exit_points(tables)]
+
+
+def _speedups(tables: Tables) -> Iterator[str]:
+    larger = [row for row in flooded(tables.speedup) if row["processors"] > 1 and row["speedup"] is not None]
+    if not larger:
+        return
+    faster = [row for row in larger if row["speedup"] > 1 + _EVEN]
+    slower = [row for row in larger if row["speedup"] < 1 - _EVEN]
+    best = max(larger, key=lambda row: float(row["speedup"]))
+    yield (
+        f"Of {len(larger)} measurements with more slices than 1-1-1, {len(faster)} were more than {_EVEN:.0%} faster "
+        f"and {len(slower)} slower under the same load; the largest speedup is {best['speedup']:.2f}, of "
+        f"{best['configuration']} with {best['subscriptions']:,} subscriptions."
+    )
+    cores = tables.machine.get("cores")
+    if cores and cores < max(row["accesspoints"] + row["matchers"] + row["exitpoints"] + 1 for row in larger):
+        yield (
+            f"The slices share {cores} cores with one another and with what publishes and receives, so another slice "
+            "brings no core: what it costs shows here, what it would bring with a core of its own does not."
+        )
+
+
+def _karp_flatt(tables: Tables) -> Iterator[str]:
+    known = [row for row in flooded(tables.speedup) if row["karp_flatt"] is not None]
+    for load in sorted({row["subscriptions"] for row in known}):
+        parts = [row["karp_flatt"] for row in known if row["subscriptions"] == load]
+        reading = (
+            "more than all of the work: slices cost more than they bring here"
+            if median(parts) > 1
+            else ("the part of the work that more slices do not speed up")
+        )
+        yield (f"With {load:,} subscriptions the Karp-Flatt metric is {min(parts):.2f} to {max(parts):.2f}, {reading}.")
 
 
 def _exit_points(tables: Tables) -> Iterator[str]:
-    ratios = [row["dominance"] for row in tables.dominance if row["dominance"] is not None and row["rate"] == 0]
+    ratios = [row["dominance"] for row in flooded(tables.dominance) if row["dominance"] is not None]
     if ratios:
         better = sum(ratio > 1 for ratio in ratios)
         yield (
@@ -42,36 +83,84 @@ def _exit_points(tables: Tables) -> Iterator[str]:
         )
 
 
-def _cost(tables: Tables) -> Iterator[str]:
-    cores = tables.machine.get("cores")
-    wide = [row for row in tables.cores if cores and row["cores"] > 0.8 * cores]
-    if wide:
+def cost(tables: Tables) -> list[str]:
+    return [*_cost_of_one(tables), *_busy(tables), *_per_core(tables)]
+
+
+def _cost_of_one(tables: Tables) -> Iterator[str]:
+    rows = [row for row in flooded(tables.cost) if row["cpu_us_per_publication"] is not None]
+    for load in sorted({row["subscriptions"] for row in rows if row["configuration"] == BASELINE}):
+        of = [row for row in rows if (row["subscriptions"], row["configuration"]) == (load, BASELINE)]
+        of.sort(key=lambda row: -float(row["cpu_us_per_publication"]))
+        total = sum(row["cpu_us_per_publication"] for row in of)
+        shares = ", ".join(f"{row['layer']} {row['cpu_us_per_publication']:.1f}" for row in of)
         yield (
-            f"In {len(wide)} of {len(tables.cores)} cells the slices kept more than four fifths of the {cores} cores "
-            "busy, besides what publishes and receives: there the machine is the limit, not the configuration. "
-            "Processor time for a publication and deliveries per core say what further cores would give."
+            f"In 1-1-1 with {load:,} subscriptions a delivered publication costs {total:.1f} µs of processor time "
+            f"({shares})."
         )
 
 
-def _scalings(tables: Tables) -> Iterator[str]:
+def _busy(tables: Tables) -> Iterator[str]:
+    cores = tables.machine.get("cores")
+    rows = flooded(tables.cores)
+    if not cores or not rows:
+        return
+    ours, load, all_of_it = (median(row[name] for row in rows) for name in ("cores", "load_cores", "machine_cores"))
+    others = max(0.0, all_of_it - ours - load)
+    full = "the machine was full, so it is the limit" if all_of_it > 0.9 * cores else "the machine was not full"
+    yield (
+        f"Of {cores} cores the slices kept {ours:.2f} busy, what publishes and receives {load:.2f}, and everything "
+        f"else (ZooKeeper, the system, other programs) {others:.2f}, in the median of all cells: {full}."
+    )
+
+
+def _per_core(tables: Tables) -> Iterator[str]:
+    known = [row for row in flooded(tables.cores) if row["speedup_per_core"] and row["configuration"] != BASELINE]
+    if known:
+        best = max(known, key=lambda row: float(row["speedup_per_core"]))
+        least = min(known, key=lambda row: float(row["speedup_per_core"]))
+        yield (
+            f"For each core that was used, configurations with more slices deliver {least['speedup_per_core']:.2f} "
+            f"({least['configuration']} with {least['subscriptions']:,} subscriptions) to "
+            f"{best['speedup_per_core']:.2f} times ({best['configuration']} with {best['subscriptions']:,}) what 1-1-1 "
+            "does."
+        )
+
+
+def scalings(tables: Tables) -> list[str]:
+    found = []
     for row in tables.silences:
         phases = [one for one in tables.phases if _is_same_step(one, row)]
         lasted_s = max((one["end_s"] for one in phases), default=0.0)
         moved = max((one["moved"] for one in phases), default=0)
-        yield (
-            f"{row['step']} from {row['configuration']} with {row['subscriptions']:,} subscriptions took "
-            f"{lasted_s:.1f} s and moved {moved:,}; the longest time without any delivery was "
-            f"{1000 * row['silent_s']:.0f} ms, in bins of 50 ms."
+        rates = {one["part"]: one["delivered_s"] for one in tables.rates if _is_same_step(one, row)}
+        around = ""
+        if "before" in rates and "after" in rates:
+            around = (
+                f" {rates['before']:,.0f} notifications came per second before it and {rates['after']:,.0f} after it."
+            )
+        found.append(
+            f"{row['step']} from {row['configuration']} with {row['subscriptions']:,} subscriptions, at "
+            f"{row['rate']:,.0f} publications per second, took {lasted_s:.1f} s and moved {moved:,} of them; the "
+            f"longest time without any delivery was {1000 * row['silent_s']:.0f} ms, in bins of 50 ms.{around}"
         )
+    return found
 
 
 def _is_same_step(one: Row, other: Row) -> bool:
-    same = ("configuration", "subscriptions", "rate", "repetition", "step")
+    same = ("configuration", "subscriptions", "rate", "scaling", "repetition", "step")
     return all(one[name] == other[name] for name in same)
 
 
-def _ledger(tables: Tables) -> Iterator[str]:
-    sent = sum(ledger.get("sent", 0) for ledger in tables.ledgers)
-    lost = sum(ledger.get("lost", 0) for ledger in tables.ledgers)
-    twice = sum(ledger.get("twice", 0) for ledger in tables.ledgers)
-    yield f"Of {sent:,} publications in {len(tables.ledgers)} cells {lost} were lost and {twice} came twice."
+def ledger(tables: Tables) -> str:
+    sent, lost, twice, late = (
+        sum(ledger.get(name, 0) for ledger in tables.ledgers) for name in ("sent", "lost", "twice", "out_of_order")
+    )
+    return (
+        f"Of {sent:,} publications in {len(tables.ledgers)} cells {lost} were lost, {twice} came twice and {late} out "
+        "of order."
+    )
+
+
+def _delivered(row: Row) -> float:
+    return float(row["delivered_s"])

@@ -1,42 +1,44 @@
-"""From a directory of results to the page."""
+"""From the results of a plan to the page."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from spark.errors import ExperimentError
 from spark.requests import Report
 
+# A few thousand rows: more partitions, or compiling for speed, would cost more than the work.
+_SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
 
 def make_report(request: Report) -> dict[str, Any]:
-    """Of the newest commit that was measured, against the one before it unless another one is named."""
+    """Of the run that measured last, against the one before it unless another one is named."""
+    from spark.experiments.finished import runs_of
     from spark.report.page import page
     from spark.report.tables import read_tables
     from spark.session import spark_session
 
-    known = newest_of(request.results)
-    now = known[-1]
-    before = _named(known, request.against) if request.against else (known[-2] if len(known) > 1 else None)
-    with spark_session(request.master) as spark:
+    *earlier, now = runs_of(request.results)
+    before = earlier[-1] if earlier else None
+    if request.against:
+        before = _named([*earlier, now], request.against)
+    with spark_session(request.master, _SMALL) as spark:
         made = page(read_tables(spark, now), None if before is None else read_tables(spark, before))
     out = request.out or now / "report.html"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(made, encoding="utf-8")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(made, encoding="utf-8")
+    except OSError as error:
+        raise ExperimentError(f"cannot write {out}: {error.strerror}") from None
     return {"made": "report", "of": now.name, "against": None if before is None else before.name, "out": str(out)}
 
 
-def newest_of(directory: Path) -> list[Path]:
-    """The results of one plan, by commit, the newest last. Raises `ExperimentError`."""
-    found = {path.parent: json.loads(path.read_text())["began"] for path in directory.glob("*/machine.json")}
-    if not found:
-        raise ExperimentError(
-            f"{directory} holds no results: name the directory of one plan, as 'braid experiment run' has said it"
-        )
-    return sorted(found, key=lambda path: str(found[path]))
-
-
-def _named(known: list[Path], commit: str) -> Path:
-    matching = [path for path in known if path.name.startswith(commit)]
+def _named(known: list[Path], run: str) -> Path:
+    """By its name, or by how its name begins."""
+    matching = [path for path in known if path.name == run] or [path for path in known if path.name.startswith(run)]
     if len(matching) != 1:
-        raise ExperimentError(f"--against {commit}: one of {', '.join(path.name for path in known)} is meant")
+        raise ExperimentError(f"--against {run}: one of {', '.join(path.name for path in known)} is meant")
     return matching[0]

@@ -1,24 +1,27 @@
 """Everything a report shows, computed by Spark and brought to the driver: a few hundred rows."""
 
-import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.analysis.cost import cost_of_layers, speed_of_cores
+from spark.analysis.cost import cores_of_cells, cost_of_kinds, cost_of_layers, speedup_of_cores
 from spark.analysis.latency import latency_percentiles
 from spark.analysis.scaling_law import ScalingLaw, fit
-from spark.analysis.throughput import dominance, speedup, throughput, throughput_of_cells
+from spark.analysis.throughput import BASELINE, dominance, speedup, steady, throughput, throughput_of_cells
 from spark.analysis.timeline import longest_silences, rates_by_phase
-from spark.experiments.results import files_of, finished_cells
+from spark.experiments.finished import files_of, ledgers_of, machine_of
 
 Row = dict[str, Any]
+
+_CONFIGURATION = ("matchers", "exitpoints", "accesspoints")
+_CELL = ("subscriptions", "rate", *_CONFIGURATION, "scaling")
 
 
 class Tables(NamedTuple):
     plan: str
-    commit: str
+    run: str
     machine: Row
     ledgers: list[Row]
     throughput: list[Row]
@@ -31,47 +34,63 @@ class Tables(NamedTuple):
     phases: list[Row]
     rates: list[Row]
     silences: list[Row]
-    laws: dict[int, ScalingLaw]  # by subscriptions
+    laws: dict[int, ScalingLaw]  # of speedups as measured, by subscriptions
+    matcher_laws: dict[int, ScalingLaw]  # of what matchers could do with a core for each, by subscriptions
 
 
-def read_tables(spark: SparkSession, directory: Path) -> Tables:
-    """Of one plan and commit. Raises `ExperimentError`."""
+def read_tables(spark: SparkSession, run: Path) -> Tables:
+    """Raises `ExperimentError`."""
     seconds, latencies, usage, bins, phases = (
-        spark.read.parquet(*files_of(directory, table)).cache()
+        spark.read.parquet(*files_of(run, table)).cache()
         for table in ("seconds", "latencies", "usage", "bins", "phases")
     )
-    # What was measured while a cluster scaled is no throughput of a configuration.
-    scaled = phases.select("configuration", "subscriptions", "rate", "repetition").distinct()
-    steady = seconds.join(scaled, ["configuration", "subscriptions", "rate", "repetition"], "left_anti")
-    cells = throughput_of_cells(steady).cache()
+    cells = throughput_of_cells(steady(seconds)).cache()
     kinds = throughput(cells).cache()
-    gained = _rows(speedup(kinds), "subscriptions", "processors", "exitpoints")
+    gained = _rows(speedup(kinds), *_CELL)
+    costs = _rows(cost_of_kinds(cost_of_layers(usage, cells)), *_CELL, "layer")
     return Tables(
-        plan=directory.parent.name,
-        commit=directory.name,
-        machine=json.loads((directory / "machine.json").read_text()),
-        ledgers=[json.loads((cell / "cell.json").read_text()) for cell in finished_cells(directory)],
-        throughput=_rows(kinds, "subscriptions", "matchers", "exitpoints"),
+        plan=run.parent.name,
+        run=run.name,
+        machine=machine_of(run),
+        ledgers=ledgers_of(run),
+        throughput=_rows(kinds, *_CELL),
         speedup=gained,
         dominance=_rows(dominance(kinds), "subscriptions", "matchers"),
-        latency=_rows(latency_percentiles(latencies), "configuration", "subscriptions", "part", "percentile"),
-        cost=_rows(cost_of_layers(usage, cells), "subscriptions", "configuration", "repetition", "layer"),
-        cores=_rows(speed_of_cores(usage, cells), "subscriptions", "configuration", "repetition"),
-        bins=_rows(bins, "configuration", "step", "at_s"),
-        phases=_rows(phases, "configuration", "step", "begin_s"),
-        rates=_rows(rates_by_phase(bins, phases), "configuration", "step", "begin_s"),
-        silences=_rows(longest_silences(bins), "configuration", "step"),
-        laws=_laws(gained),
+        latency=_rows(latency_percentiles(latencies), *_CELL, "repetition", "part", "percentile"),
+        cost=costs,
+        cores=_rows(speedup_of_cores(cores_of_cells(usage, cells)), *_CELL),
+        bins=_rows(bins, *_CELL, "repetition", "step", "at_s"),
+        phases=_rows(phases, *_CELL, "repetition", "step", "begin_s"),
+        rates=_rows(rates_by_phase(bins, phases), *_CELL, "repetition", "step", "begin_s"),
+        silences=_rows(longest_silences(bins), *_CELL, "repetition", "step"),
+        laws=laws_of((row["subscriptions"], row["processors"], row["speedup"]) for row in flooded(gained)),
+        matcher_laws=laws_of(_matcher_speedups(flooded(costs))),
     )
+
+
+def flooded(rows: list[Row]) -> list[Row]:
+    """A constant rate says nothing of the highest throughput."""
+    return [row for row in rows if row["rate"] == 0]
+
+
+def laws_of(points: Iterable[tuple[int, float, float | None]]) -> dict[int, ScalingLaw]:
+    """From subscriptions, processors and speedup. Where points are too few there is no law."""
+    by_load: dict[int, list[tuple[float, float]]] = {}
+    for load, processors, gained in points:
+        if gained is not None:
+            by_load.setdefault(load, []).append((processors, gained))
+    return {load: law for load, known in sorted(by_load.items()) if (law := fit(known)) is not None}
+
+
+def _matcher_speedups(costs: list[Row]) -> Iterator[tuple[int, float, float | None]]:
+    """Of the matchers alone: what they could deliver with a core for each, against one of them."""
+    matchers = [row for row in costs if row["layer"] == "matcher" and row["exitpoints"] == 1]
+    alone = {row["subscriptions"]: row["capacity_s"] for row in matchers if row["configuration"] == BASELINE}
+    for row in matchers:
+        base = alone.get(row["subscriptions"])
+        if base and row["capacity_s"]:
+            yield row["subscriptions"], row["matchers"], row["capacity_s"] / base
 
 
 def _rows(table: DataFrame, *order: str) -> list[Row]:
     return [row.asDict() for row in table.orderBy(*order).collect()]
-
-
-def _laws(gained: list[Row]) -> dict[int, ScalingLaw]:
-    points: dict[int, list[tuple[float, float]]] = {}
-    for row in gained:
-        if row["rate"] == 0 and row["speedup"] is not None:
-            points.setdefault(row["subscriptions"], []).append((row["processors"], row["speedup"]))
-    return {load: law for load, known in sorted(points.items()) if (law := fit(known)) is not None}

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.analysis.cost import cost_of_layers, speed_of_cores
+from spark.analysis.cost import cores_of_cells, cost_of_kinds, cost_of_layers, speedup_of_cores
 from spark.analysis.latency import latency_percentiles
-from spark.analysis.throughput import dominance, speedup, throughput, throughput_of_cells
+from spark.analysis.throughput import dominance, speedup, steady, throughput, throughput_of_cells
 from spark.analysis.timeline import longest_silences, rates_by_phase
 
 SLICES = "configuration string, accesspoints int, matchers int, exitpoints int"
-CELL = f"{SLICES}, subscriptions long, rate double, repetition int"
+CELL = f"{SLICES}, subscriptions long, rate double, scaling string, repetition int"
 
 
 def cell(configuration: str, subscriptions: int = 1000, repetition: int = 1) -> tuple[Any, ...]:
-    return (configuration, *map(int, configuration.split("-")), subscriptions, 0.0, repetition)
+    return (configuration, *map(int, configuration.split("-")), subscriptions, 0.0, "", repetition)
 
 
 def seconds(spark: SparkSession, delivered: dict[tuple[Any, ...], list[int]]) -> DataFrame:
@@ -60,14 +60,44 @@ def test_percentiles_are_bounds_that_enough_lie_below(spark: SparkSession) -> No
     assert found == {0.5: 1.0, 0.9: 2.0, 0.99: 8.0, 0.999: 90.0}
 
 
+USAGE = f"{CELL}, second int, slice string, layer string, cpu_s double, rss_bytes long"
+
+
+def test_what_was_measured_while_scaling_is_no_throughput(spark: SparkSession) -> None:
+    scaled = (*cell("1-1-1")[:6], "matcher=3", 1)
+    table = seconds(spark, {cell("1-1-1"): [100], scaled: [7]})
+    assert [row.delivered for row in steady(table).collect()] == [100]
+
+
 def test_cost_counts_all_slices_of_a_layer(spark: SparkSession) -> None:
     cells = throughput_of_cells(seconds(spark, {cell("1-2-1"): [1000, 1000]}))
-    rows = [(*cell("1-2-1"), second, f"matcher-{n}", "matcher", 0.25, 100 * n) for second in (1, 2) for n in (1, 2)]
-    usage = spark.createDataFrame(rows, f"{CELL}, second int, slice string, layer string, cpu_s double, rss_bytes long")
-    (row,) = cost_of_layers(usage, cells).collect()
-    assert (row.slices, row.cpu_s, row.rss_bytes_max, row.cpu_us_per_publication) == (2, 1.0, 200, 500.0)
-    (row,) = speed_of_cores(usage, cells).collect()
-    assert (row.cores, row.delivered_s_per_core) == (0.5, 2000.0)
+    rows = [(*cell("1-2-1"), second, f"matcher-{n}", "matcher", 0.25 * n, 100 * n) for second in (1, 2) for n in (1, 2)]
+    rows += [(*cell("1-2-1"), second, name, name, 0.5, 0) for second in (1, 2) for name in ("load", "machine")]
+    usage = spark.createDataFrame(rows, USAGE)
+    costs = cost_of_layers(usage, cells)
+    (row,) = costs.collect()
+    assert (row.layer, row.slices, row.cpu_s, row.rss_bytes, row.cpu_us_per_publication) == (
+        *("matcher", 2, 1.5, 300),
+        750.0,
+    )
+    assert row.capacity_s == 2000.0  # the busier one needs half a millisecond for each
+    (kind,) = cost_of_kinds(costs).collect()
+    assert (kind.cpu_us_per_publication, kind.capacity_s) == (750.0, 2000.0)
+
+
+def test_speedup_for_each_core_that_was_used(spark: SparkSession) -> None:
+    delivered = {cell("1-1-1"): [1000], cell("1-2-1"): [1500], cell("1-2-1", 50): [10]}
+    used = {cell("1-1-1"): 0.5, cell("1-2-1"): 1.0, cell("1-2-1", 50): 0.1}
+    rows = [(*of, 1, "matcher-1", "matcher", cpu_s, 0) for of, cpu_s in used.items()]
+    rows += [(*of, 1, "load-1", "load", 0.2, 0) for of in used]
+    rows += [(*of, 1, "machine", "machine", 1.9, 0) for of in used]
+    cores = cores_of_cells(spark.createDataFrame(rows, USAGE), throughput_of_cells(seconds(spark, delivered)))
+    found = {(row.configuration, row.subscriptions): row for row in speedup_of_cores(cores).collect()}
+    two = found["1-2-1", 1000]
+    assert (two.cores, two.load_cores, two.machine_cores, two.delivered_s_per_core) == (1.0, 0.2, 1.9, 1500.0)
+    assert (two.speedup, two.times_cores, two.speedup_per_core) == (1.5, 2.0, 0.75)
+    assert found["1-1-1", 1000].speedup_per_core == 1.0
+    assert found["1-2-1", 50].speedup is None  # no baseline under that load
 
 
 def test_deliveries_are_told_by_phase(spark: SparkSession) -> None:

@@ -1,13 +1,17 @@
 """The driver: goes on where it was, and one cell that fails does not end the others."""
 
+import asyncio
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from spark.experiments import driver
 from spark.experiments.driver import Failed, Outcome, run_plan, weight_s
+from spark.experiments.machine import commit_of
 from spark.experiments.plan import Cell, Plan
 from spark.experiments.results import Results, Rows
+from spark.experiments.running import run_of
 
 PLAN = Plan(name="small", configurations=["1-1-1", "1-2-1"], subscriptions=[10, 20])
 
@@ -17,19 +21,22 @@ class Watching:
         self.begun: list[str] = []
         self.ended: list[str] = []
 
-    def begin(self, cell: Cell, weight_s: float) -> None:
+    def begin(self, cell: Cell) -> None:
         self.begun.append(cell.name)
 
     def say(self, what: str) -> None: ...
 
-    def end(self, cell: Cell, weight_s: float) -> None:
-        self.ended.append(cell.name)
+    def end(self, cell: Cell, came_of_it: str) -> None:
+        self.ended.append(f"{cell.name} {came_of_it}")
 
 
-async def measured(_plan: Plan, cell: Cell, say: object) -> Rows:
+async def measured(cell: Cell, directory: Path, say: object) -> Rows:
+    (directory / "logs").mkdir()
+    (directory / "logs" / "matcher-1.log").write_text("it said why")
+    (directory / "matcher-1").mkdir()
     if str(cell.layout) == "1-2-1" and cell.subscriptions == 10:
         raise RuntimeError("the cluster did not come up; its logs are in /there")
-    return Rows({"seconds": [(1, 5, 5)]}, {"sent": 5, "lost": 0})
+    return Rows({"seconds": [(1, 5, 5)]}, {"sent": 5, "lost": 0, "summary": "5/s"})
 
 
 async def test_finished_cells_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,23 +44,85 @@ async def test_finished_cells_are_not_measured_again(tmp_path: Path, monkeypatch
     results, watching = Results(tmp_path, "small", "abc"), Watching()
     failed = Failed("1-2-1_10_flood_1", "the cluster did not come up; its logs are in /there")
     assert await run_plan(PLAN, results, watching) == Outcome(3, 0, [failed])
-    assert watching.begun == watching.ended
+    assert watching.ended == [f"{name} {'failed' if name == failed.cell else '5/s'}" for name in watching.begun]
     assert len(watching.begun) == 4
     again = Watching()
     assert await run_plan(PLAN, results, again) == Outcome(0, 3, [failed])
     assert again.begun == ["1-2-1_10_flood_1"]
 
 
-async def test_another_commit_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_cell_that_failed_the_logs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "measure", measured)
+    results = Results(tmp_path, "small", "abc")
+    await run_plan(PLAN, results, Watching())
+    assert [path.name for path in (results.directory / "1-2-1_10_flood_1").rglob("*")] == ["logs", "matcher-1.log"]
+    assert not (results.directory / "1-1-1_10_flood_1" / "logs").exists()
+
+
+async def test_whatever_fails_is_told_with_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(cell: Cell, directory: Path, say: object) -> Rows:
+        raise ConnectionResetError("by peer")
+
+    monkeypatch.setattr(driver, "measure", fails)
+    outcome = await run_plan(PLAN, Results(tmp_path, "small", "abc"), Watching())
+    assert {failed.reason for failed in outcome.failed} == {"ConnectionResetError: by peer"}
+    assert len(outcome.failed) == 4
+
+
+async def test_an_interrupted_cell_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
+    async def goes_on(cell: Cell, directory: Path, say: object) -> Rows:
+        (directory / "matcher-1").mkdir()
+        begun.set()
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    monkeypatch.setattr(driver, "measure", goes_on)
+    results = Results(tmp_path, "small", "abc")
+    work = asyncio.create_task(run_plan(PLAN, results, Watching()))
+    await begun.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert [path.name for path in results.directory.iterdir()] == ["machine.json"]
+
+
+async def test_another_run_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "measure", measured)
     await run_plan(PLAN, Results(tmp_path, "small", "abc"), Watching())
     assert (await run_plan(PLAN, Results(tmp_path, "small", "def"), Watching())).kept == 0
 
 
+def test_the_newest_run_of_a_commit_goes_on_unless_another_is_wanted(tmp_path: Path) -> None:
+    assert run_of(tmp_path, "abc", again=False) == run_of(tmp_path, "abc", again=True) == "abc"
+    (tmp_path / "abc").mkdir()
+    assert run_of(tmp_path, "abc", again=False) == "abc"
+    assert run_of(tmp_path, "abc", again=True) == "abc.2"
+    (tmp_path / "abc.2").mkdir()
+    assert run_of(tmp_path, "abc", again=False) == "abc.2"
+    assert run_of(tmp_path, "abc", again=True) == "abc.3"
+
+
 def test_more_subscriptions_weigh_more() -> None:
     few, _, many, _ = PLAN.cells()
-    assert weight_s(PLAN, few) < weight_s(PLAN, many)
+    assert weight_s(few) < weight_s(many)
 
 
-def test_the_commit_is_that_of_the_tree() -> None:
-    assert driver.commit_of()
+def test_what_is_not_committed_gives_another_name(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.org")
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    assert commit_of(tmp_path / "nowhere").startswith("version-")
+    git("init")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-m", "one")
+    clean = commit_of(tmp_path)
+    assert len(clean) == 10
+    (tmp_path / "file").write_text("two")
+    two = commit_of(tmp_path)
+    (tmp_path / "file").write_text("three")
+    assert two.startswith(f"{clean}-changed-")
+    assert commit_of(tmp_path) not in (clean, two)

@@ -8,6 +8,8 @@ from spark.errors import ExperimentError
 from spark.experiments.configurations import Layout, layout_of
 from spark.experiments.plan import read_plan
 
+SCALING = '[[scalings]]\nconfiguration = "1-1-1"\nsteps = ["matcher=3"]\nsubscriptions = 5'
+
 
 def written(path: Path, text: str) -> str:
     plan = path / "plan.toml"
@@ -42,6 +44,11 @@ def test_a_plan_comes_to_its_cells(tmp_path: Path) -> None:
     assert len(names) == len(set(names)) == 10
 
 
+def test_a_plan_may_be_scalings_alone(tmp_path: Path) -> None:
+    plan = read_plan(written(tmp_path, f'name = "p"\n{SCALING}'))
+    assert [(cell.name, cell.steps) for cell in plan.cells()] == [("1-1-1_5_2000_matcher=3_1", "matcher=3")]
+
+
 @pytest.mark.parametrize("name", ["quick", "paper"])
 def test_built_in_plans_can_be_read(name: str) -> None:
     plan = read_plan(name)
@@ -64,6 +71,12 @@ def test_the_quick_plan_has_what_was_asked_for() -> None:
         ('name = "p"\nconfigurations = ["1-1"]', "write access points, matchers and exit points, as in 1-3-2"),
         ('name = "p"\nconfigurations = ["1-0-1"]', "each layer has 1 to 16 slices"),
         ('name = "p"\nconfigurations = ["1-1-1"]\nsubscriptions = [0]', "subscriptions.0: Input should be greater"),
+        ('name = "p"\nconfigurations = ["1-1-1"]\nsubscriptions = [10, 10]', "the same cell twice: 1-1-1_10_flood_1"),
+        (
+            'name = "p"\nconfigurations = ["1-1-1"]\nsubscriptions = [10]\nseconds = 0',
+            "seconds: Input should",
+        ),
+        (f'name = "p"\nconfigurations = ["1-1-1"]\n{SCALING}', "nothing to measure: subscriptions must not be empty"),
         ('name = "P!"', "name: String should match"),
         ("name = ", "is no TOML"),
         ('name = "p"\n[[scalings]]\nconfiguration = "1-1-1"\nsteps = []\nsubscriptions = 5', "scalings.0.steps"),

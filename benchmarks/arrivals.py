@@ -1,0 +1,53 @@
+"""Whether everything came, once and in order, told by a mark on each publication.
+
+A publisher marks what it publishes with consecutive numbers of its own, and its publications come in order. So the next
+mark is known, and looking at one costs next to nothing unless something is wrong.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+PUBLISHER_MARKS = 10**10  # as many has each
+
+
+def first_mark(publisher: int) -> int:
+    return publisher * PUBLISHER_MARKS
+
+
+class Ledger(NamedTuple):
+    received: int  # different ones
+    twice: int
+    out_of_order: int
+
+
+class Arrivals:
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}  # publisher -> the mark after the highest that came
+        self._missing: set[int] = set()  # below these
+        self._twice = 0
+        self._out_of_order = 0
+
+    def take(self, marks: Iterable[int]) -> None:
+        following = self._next
+        for mark in marks:
+            publisher = mark // PUBLISHER_MARKS
+            if mark == following.get(publisher):
+                following[publisher] = mark + 1
+            else:
+                self._take_unexpected(publisher, mark)
+
+    def _take_unexpected(self, publisher: int, mark: int) -> None:
+        expected = self._next.setdefault(publisher, first_mark(publisher))
+        if mark >= expected:
+            self._missing.update(range(expected, mark))
+            self._next[publisher] = mark + 1
+        elif mark in self._missing:
+            self._missing.remove(mark)
+            self._out_of_order += 1
+        else:
+            self._twice += 1
+
+    @property
+    def ledger(self) -> Ledger:
+        passed = sum(following - first_mark(publisher) for publisher, following in self._next.items())
+        return Ledger(passed - len(self._missing), self._twice, self._out_of_order)

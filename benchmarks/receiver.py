@@ -1,0 +1,149 @@
+"""The process that receives: it subscribes to every sensor, counts what comes and how long it took."""
+
+import asyncio
+import gc
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import msgspec
+import uvloop
+from websockets.asyncio.client import ClientConnection
+
+from benchmarks.arrivals import Arrivals, Ledger
+from benchmarks.load import open_socket
+from benchmarks.scaling.processes import Worker
+
+_SUBSCRIBES_UNDER_WAY = 64  # the door reads no more of one connection
+_TELL_EVERY = 1000  # subscriptions
+_LOOKS_S = 0.001
+
+
+class _Attributes(msgspec.Struct, gc=False):
+    at: float
+    value: int
+
+
+class _Publication(msgspec.Struct, gc=False):
+    attributes: _Attributes
+
+
+class _Notification(msgspec.Struct, gc=False):
+    publication: _Publication
+
+
+class _Frame(msgspec.Struct, gc=False):
+    op: str
+    notifications: list[_Notification] = []
+    problem: dict[str, Any] = {}
+
+
+_decode = msgspec.json.Decoder(_Frame).decode
+
+
+class Latencies(NamedTuple):
+    p50: float
+    p99: float
+    max: float
+
+
+class Received(NamedTuple):
+    latencies_s: "array[float]"  # since this was asked last
+    ledger: Ledger  # of everything
+
+
+class Receiver(Worker):
+    """The other end."""
+
+    def __init__(self, api: str, subscriptions: int) -> None:
+        super().__init__(_receive, api, subscriptions)
+        self._subscriptions = subscriptions
+
+    async def load(self, on_loaded: Callable[[int], None] = lambda _count: None) -> None:
+        """Until all subscriptions are there; `on_loaded` is told now and then how many are."""
+        loaded = 0
+        while loaded < self._subscriptions:
+            loaded = await asyncio.to_thread(self.receive)
+            on_loaded(loaded)
+
+    async def wait_for(self, count: int, timeout_s: float) -> None:
+        """Raises `RuntimeError` when fewer have come by then."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.count < count:
+                    await asyncio.sleep(_LOOKS_S)
+        except TimeoutError:
+            missing = count - self.count
+            raise RuntimeError(f"{missing} publications have not come within {timeout_s:g} s") from None
+
+    async def received(self) -> Received:
+        self.orders.send("received")
+        answer: Received = await asyncio.to_thread(self.receive)
+        return answer
+
+    async def latencies_ms(self) -> Latencies:
+        """In short."""
+        sample = sorted((await self.received()).latencies_s) or [0.0]
+        places = (len(sample) // 2, int(len(sample) * 0.99), -1)
+        return Latencies(*(round(1000 * sample[place], 2) for place in places))
+
+
+def _receive(api: str, subscriptions: int, orders: Connection, count: Any) -> None:
+    gc.disable()
+    uvloop.run(_run(api, subscriptions, orders, count))
+
+
+async def _run(api: str, subscriptions: int, orders: Connection, count: Any) -> None:
+    latencies, arrivals = array("d"), Arrivals()
+
+    async def hand_over() -> Received:
+        nonlocal latencies
+        sample, latencies = latencies, array("d")
+        return Received(sample, arrivals.ledger)
+
+    async with open_socket(api, "receiver") as socket:
+        await _subscribe(socket, subscriptions, orders.send)
+        _answer(orders, asyncio.get_running_loop(), hand_over)
+        while True:
+            frame = _decode(await socket.recv(decode=False))
+            now = time.time()
+            came = [notification.publication.attributes for notification in frame.notifications]
+            latencies.extend([now - attributes.at for attributes in came])
+            arrivals.take([attributes.value for attributes in came])
+            count.value += len(came)
+
+
+def _answer(orders: Connection, loop: asyncio.AbstractEventLoop, hand_over: Callable[[], Any]) -> None:
+    """On a thread of its own: what is handed over is larger than a pipe, and the loop goes on receiving."""
+
+    def answer() -> None:
+        while True:
+            orders.recv()
+            orders.send(asyncio.run_coroutine_threadsafe(hand_over(), loop).result())
+
+    threading.Thread(target=answer, daemon=True).start()
+
+
+async def _subscribe(socket: ClientConnection, subscriptions: int, tell: Callable[[int], None]) -> None:
+    answered = 0
+
+    async def take_answer() -> None:
+        nonlocal answered
+        answer = _decode(await socket.recv(decode=False))
+        if answer.op != "subscribed":
+            raise RuntimeError(f"a subscription was refused: {answer.problem}")
+        answered += 1
+        if answered % _TELL_EVERY == 0 and answered < subscriptions:
+            tell(answered)
+
+    for number in range(subscriptions):
+        wanted = f'{{"filter":"sensor = \'s{number}\' and value >= 0"}}'
+        await socket.send(f'{{"op":"subscribe","ref":{number},"subscription":{wanted}}}')
+        if number - answered >= _SUBSCRIBES_UNDER_WAY:
+            await take_answer()
+    while answered < subscriptions:
+        await take_answer()
+    tell(answered)
