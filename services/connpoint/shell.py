@@ -27,6 +27,7 @@ from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
 from services.connpoint.scaling import Scalings
+from services.connpoint.sources.reading import Sources
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
 
@@ -42,6 +43,7 @@ class ConnPoint(Slice):
         self._ingress = IngressCore(f"{name}.{self.incarnation:x}", settings.ingress)
         self._log = IngressLog(self.directory / "ingress", settings.ingress)
         self._publishing = Publishing(name, self._ingress, self._log, settings, self.perform)
+        self._sources = Sources(name, settings, self.perform)
         outbox = settings.delivery
         self._delivery = DeliveryCore(name, time.time_ns, outbox.outbox_notifications_max, outbox.outbox_bytes_max)
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
@@ -65,12 +67,14 @@ class ConnPoint(Slice):
         batches = await self._log.open()
         self._ingress.on_recovered(batches, time.time())
         log.info("recovered", unconfirmed=self._ingress.window_publications)
+        self._sources.start()
 
     async def serve_http(self, host: str, port: int) -> int:
         self._http = HttpServer(create_app(self), self.settings, host, port)
         return await self._http.start()
 
     async def close(self) -> None:
+        await self._sources.close()
         self._streams.close_all("stopping", "the connection point is stopping")
         if self._restoring is not None:
             self._restoring.cancel()
@@ -89,6 +93,7 @@ class ConnPoint(Slice):
 
     def on_configured(self, configuration: Configuration) -> None:
         self._ingress.on_configuration(configuration)
+        self._sources.on_configuration(configuration)
         self._questions.on_configuration(configuration)
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
@@ -96,9 +101,11 @@ class ConnPoint(Slice):
         path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
         if any(self._path_incarnations.get(name, incarnation) != incarnation for name, incarnation in path.items()):
             self._ingress.on_slice_returned(time.time())
+            self._sources.on_slice_returned(time.time())
         self._path_incarnations.update(path)
 
     def on_registration(self, registered: bool) -> None:
+        self._sources.on_registration(registered)
         if not registered:
             self._has_been_ready = False
             self._streams.close_all("unavailable", "the connection point lost its place in the cluster")
@@ -147,6 +154,7 @@ class ConnPoint(Slice):
             match message:
                 case messages.Confirmed():
                     self._publishing.on_confirmed(message, peer.name)
+                    self._sources.on_confirmed(message, peer.name)
                 case messages.SubscriptionStored():
                     self._subscribing.on_subscription_stored(message)
                 case messages.SubscriptionRemoved():
@@ -164,6 +172,7 @@ class ConnPoint(Slice):
 
     def on_tick(self, now_s: float) -> None:
         self._publishing.on_tick(now_s)
+        self._sources.on_tick(now_s)
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
         self._delivery.on_tick(now_s)

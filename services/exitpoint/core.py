@@ -19,6 +19,7 @@ import msgspec
 
 from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Match, Notifications, Partial, Received, Send
 from braid.seen import SeenSequences
+from braid.source_logs import is_source
 from services.exitpoint.scaling import ExitPointScaling
 
 _ATTEMPTS_MAX = 8  # of one batch, the latest; before there are more of them, each had minutes
@@ -46,7 +47,7 @@ class Gather(msgspec.Struct):
 
 
 class Origin:
-    """What is known of one incarnation of a connection point that accepts publications."""
+    """What is known of one incarnation of a connection point that accepts publications, or of a partition of Kafka."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -310,7 +311,11 @@ class ExitPointCore:
     def _effects(self) -> list[Send]:
         """Everything the handler gave rise to, one send for each connection point."""
         sends = [Send(connpoint, messages) for connpoint, messages in self._outgoing.items()]
-        sends += [Send(self._origins[name].connpoint, [c]) for name, c in self._confirmed.items()]
+        for name, confirmed in self._confirmed.items():
+            connpoint = self._origins[name].connpoint
+            # Who reads a source is settled between Kafka and the connection points; whoever does not, ignores it.
+            readers = list(self._connpoints) if is_source(connpoint) else [connpoint]
+            sends += [Send(reader, [confirmed]) for reader in readers]
         self._outgoing = {}
         self._confirmed = {}
         return sends
