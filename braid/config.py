@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
@@ -102,6 +102,9 @@ class Links(Section):
 class Ingress(Section):
     """The log of accepted publications, and the retry loop."""
 
+    log: Literal["leveldb", "kafka"] = Field(
+        "leveldb", description="where accepted publications are until they are confirmed; alike for all of a cluster"
+    )
     fsync: Literal["always", "interval", "never"] = "interval"
     fsync_interval_s: float = Field(1.0, gt=0)
     window_publications_max: int = Field(
@@ -113,6 +116,19 @@ class Ingress(Section):
     retry_batch_max: int = Field(2_000, ge=1, description="publications sent again per tick")
     idempotency_keys_max: int = Field(100_000, ge=1)
     idempotency_s: float = Field(600.0, gt=0, description="how long an Idempotency-Key is remembered")
+    topic: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9._-]{0,249}$",
+        description="of the ingress log in Kafka; empty: braid-<cluster.name>-ingress",
+    )
+    partitions: int = Field(16, ge=1, le=1024, description="of the topic, when it has to be made")
+    replication: int = Field(1, ge=1, le=32, description="of the topic, when it has to be made")
+    retention_s: float = Field(7 * 86400.0, ge=60, description="of the topic, when it has to be made")
+    backlog_batches_max: int = Field(
+        100_000, ge=1, description="unconfirmed in one partition; beyond it publishers wait or get 429"
+    )
+    commit_s: float = Field(0.2, gt=0, le=60, description="how often is written down what is confirmed")
+    write_s_max: float = Field(10.0, gt=0, description="how long publishers wait for Kafka before they get 503")
 
 
 class Source(Section):
@@ -135,7 +151,7 @@ class Source(Section):
 
 
 class Kafka(Section):
-    """The Kafka that topics are taken from and delivered to."""
+    """The Kafka that the ingress log is in, and that topics are taken from and delivered to."""
 
     bootstrap: str = Field("", description="host:port,… of its brokers")
     sources: tuple[Source, ...] = Field((), description="topics that are published; each a table, [[kafka.sources]]")
@@ -225,6 +241,17 @@ class Settings(Section):
     exitpoint: ExitPoint = ExitPoint()
     logs: Logs = Logs()
 
+    @model_validator(mode="after")
+    def _names_kafka(self) -> "Settings":
+        if self.ingress.log == "kafka" and not self.kafka.bootstrap:
+            raise ValueError("ingress.log is kafka, so kafka.bootstrap has to name its brokers (host:port,…)")
+        if self.kafka.sources and not self.kafka.bootstrap:
+            raise ValueError("there are kafka.sources, so kafka.bootstrap has to name the brokers (host:port,…)")
+        topics = [source.topic for source in self.kafka.sources]
+        if len(topics) != len(set(topics)):
+            raise ValueError("kafka.sources has a topic twice")
+        return self
+
 
 class _Sourced(Settings, BaseSettings):
     """The same fields, in the form that pydantic-settings reads them from."""
@@ -301,6 +328,8 @@ def _refuse_unknown_variables() -> None:
 def _explain(problem: Any, sources: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in problem["loc"])
     source = sources.get(key, "configuration")
+    if not key:  # several settings together
+        return f"{source}: {problem['ctx']['error']}"
     if problem["type"] == "extra_forbidden":
         return f"{source}: there is no setting '{key}'; 'braid config' lists them"
     return f"{source}: {key}: {problem['msg']} (it is {problem['input']!r})"

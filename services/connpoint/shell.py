@@ -21,8 +21,7 @@ from services.connpoint.door import Attachment, KeptPublication, MatchesExplaine
 from services.connpoint.explaining import Explaining
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
-from services.connpoint.ingress import IngressCore
-from services.connpoint.ingress_log import IngressLog
+from services.connpoint.logs import ingress_log
 from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
@@ -40,9 +39,8 @@ class ConnPoint(Slice):
 
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
-        self._ingress = IngressCore(f"{name}.{self.incarnation:x}", settings.ingress)
-        self._log = IngressLog(self.directory / "ingress", settings.ingress)
-        self._publishing = Publishing(name, self._ingress, self._log, settings, self.perform)
+        self._log = ingress_log(name, self.incarnation, settings, self.directory, self.perform)
+        self._publishing = Publishing(name, self.incarnation, self._log, settings)
         self._sources = Sources(name, settings, self.perform)
         outbox = settings.delivery
         self._delivery = DeliveryCore(name, time.time_ns, outbox.outbox_notifications_max, outbox.outbox_bytes_max)
@@ -64,14 +62,15 @@ class ConnPoint(Slice):
     # Life
 
     async def open(self) -> None:
-        batches = await self._log.open()
-        self._ingress.on_recovered(batches, time.time())
-        log.info("recovered", unconfirmed=self._ingress.window_publications)
+        await self._log.open()
         self._sources.start()
 
     async def serve_http(self, host: str, port: int) -> int:
         self._http = HttpServer(create_app(self), self.settings, host, port)
         return await self._http.start()
+
+    async def prepare(self) -> None:
+        await self._log.prepare()
 
     async def close(self) -> None:
         await self._sources.close()
@@ -92,15 +91,18 @@ class ConnPoint(Slice):
         return [] if configuration is None else configuration.union("accesspoint")
 
     def on_configured(self, configuration: Configuration) -> None:
-        self._ingress.on_configuration(configuration)
+        self._log.on_configuration(configuration)
         self._sources.on_configuration(configuration)
         self._questions.on_configuration(configuration)
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
         """A slice of the path that was started again may have lost what was under way."""
+        connpoints = {name: r.incarnation for name, r in slices.items() if r.layer == "connpoint"}
+        # A predecessor that was killed may be listed under the same name.
+        self._log.on_connpoints(connpoints if connpoints.get(self.name) == self.incarnation else ())
         path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
         if any(self._path_incarnations.get(name, incarnation) != incarnation for name, incarnation in path.items()):
-            self._ingress.on_slice_returned(time.time())
+            self._log.on_slice_returned(time.time())
             self._sources.on_slice_returned(time.time())
         self._path_incarnations.update(path)
 
@@ -108,6 +110,7 @@ class ConnPoint(Slice):
         self._sources.on_registration(registered)
         if not registered:
             self._has_been_ready = False
+            self._log.on_connpoints(())
             self._streams.close_all("unavailable", "the connection point lost its place in the cluster")
             self._streams.forget_all()
 
@@ -132,6 +135,8 @@ class ConnPoint(Slice):
 
     def not_ready(self) -> list[str]:
         reasons = [] if self.is_registered else ["not registered with ZooKeeper"]
+        if refusal := self._log.refusal():
+            reasons.append(refusal)
         configuration = self.configuration()
         if configuration is None:
             return [*reasons, "no configuration yet"]
