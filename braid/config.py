@@ -131,10 +131,41 @@ class Ingress(Section):
     write_s_max: float = Field(10.0, gt=0, description="how long publishers wait for Kafka before they get 503")
 
 
+class Source(Section):
+    """One topic of Kafka whose records are published; `kafka.sources` has a list of them."""
+
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")
+    format: Literal["auto", "publication", "cloudevents", "attributes"] = Field(
+        "auto", description="of the value; auto: a CloudEvent when the headers say so, else a publication"
+    )
+    publication_topic: str = Field("", description="of publications that name none themselves")
+    key_attribute: str = Field("key", description="which attribute the key becomes; empty: none")
+    begin: Literal["earliest", "latest"] = Field("earliest", description="where a group begins that was never here")
+    dead_letters: str = Field(
+        "", pattern=r"^[A-Za-z0-9._-]{0,249}$", description="topic of its dead letters; empty: <topic>.dead-letter"
+    )
+
+    @property
+    def dead_letter_topic(self) -> str:
+        return self.dead_letters or f"{self.topic}.dead-letter"
+
+
 class Kafka(Section):
-    """The Kafka that the ingress log is in, where it is."""
+    """The Kafka that the ingress log is in, and that topics are taken from and delivered to."""
 
     bootstrap: str = Field("", description="host:port,… of its brokers")
+    sources: tuple[Source, ...] = Field((), description="topics that are published; each a table, [[kafka.sources]]")
+    group: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9._-]{0,200}$",
+        description="consumer group of the sources; empty: braid-<cluster.name>",
+    )
+    session_s: float = Field(
+        10.0, ge=0.5, le=300, description="a connection point that Kafka does not hear for so long loses its partitions"
+    )
+    poll_records_max: int = Field(1_000, ge=1, le=10_000, description="records that are read at once")
+    commit_s: float = Field(1.0, gt=0, le=60, description="how often is committed what is confirmed")
+    replication: int = Field(1, ge=1, le=32, description="of topics for dead letters, when they have to be made")
 
 
 class Delivery(Section):
@@ -214,6 +245,11 @@ class Settings(Section):
     def _names_kafka(self) -> "Settings":
         if self.ingress.log == "kafka" and not self.kafka.bootstrap:
             raise ValueError("ingress.log is kafka, so kafka.bootstrap has to name its brokers (host:port,…)")
+        if self.kafka.sources and not self.kafka.bootstrap:
+            raise ValueError("there are kafka.sources, so kafka.bootstrap has to name the brokers (host:port,…)")
+        topics = [source.topic for source in self.kafka.sources]
+        if len(topics) != len(set(topics)):
+            raise ValueError("kafka.sources has a topic twice")
         return self
 
 

@@ -26,6 +26,7 @@ from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
 from services.connpoint.scaling import Scalings
+from services.connpoint.sources.reading import Sources
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
 
@@ -40,6 +41,7 @@ class ConnPoint(Slice):
         super().__init__(name, settings, http_port)
         self._log = ingress_log(name, self.incarnation, settings, self.directory, self.perform)
         self._publishing = Publishing(name, self.incarnation, self._log, settings)
+        self._sources = Sources(name, settings, self.perform)
         outbox = settings.delivery
         self._delivery = DeliveryCore(name, time.time_ns, outbox.outbox_notifications_max, outbox.outbox_bytes_max)
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
@@ -61,6 +63,7 @@ class ConnPoint(Slice):
 
     async def open(self) -> None:
         await self._log.open()
+        self._sources.start()
 
     async def serve_http(self, host: str, port: int) -> int:
         self._http = HttpServer(create_app(self), self.settings, host, port)
@@ -70,6 +73,7 @@ class ConnPoint(Slice):
         await self._log.prepare()
 
     async def close(self) -> None:
+        await self._sources.close()
         self._streams.close_all("stopping", "the connection point is stopping")
         if self._restoring is not None:
             self._restoring.cancel()
@@ -88,6 +92,7 @@ class ConnPoint(Slice):
 
     def on_configured(self, configuration: Configuration) -> None:
         self._log.on_configuration(configuration)
+        self._sources.on_configuration(configuration)
         self._questions.on_configuration(configuration)
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
@@ -98,9 +103,11 @@ class ConnPoint(Slice):
         path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
         if any(self._path_incarnations.get(name, incarnation) != incarnation for name, incarnation in path.items()):
             self._log.on_slice_returned(time.time())
+            self._sources.on_slice_returned(time.time())
         self._path_incarnations.update(path)
 
     def on_registration(self, registered: bool) -> None:
+        self._sources.on_registration(registered)
         if not registered:
             self._has_been_ready = False
             self._log.on_connpoints(())
@@ -152,6 +159,7 @@ class ConnPoint(Slice):
             match message:
                 case messages.Confirmed():
                     self._publishing.on_confirmed(message, peer.name)
+                    self._sources.on_confirmed(message, peer.name)
                 case messages.SubscriptionStored():
                     self._subscribing.on_subscription_stored(message)
                 case messages.SubscriptionRemoved():
@@ -169,6 +177,7 @@ class ConnPoint(Slice):
 
     def on_tick(self, now_s: float) -> None:
         self._publishing.on_tick(now_s)
+        self._sources.on_tick(now_s)
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
         self._delivery.on_tick(now_s)

@@ -19,6 +19,7 @@ import msgspec
 
 from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Match, Notifications, Partial, Received, Send
 from braid.seen import SeenSequences
+from braid.source_logs import is_source
 from braid.standing_in import owner_of
 from services.exitpoint.scaling import ExitPointScaling
 
@@ -316,7 +317,12 @@ class ExitPointCore:
         """Everything the handler gave rise to, one send for each connection point."""
         sends = [Send(connpoint, messages) for connpoint, messages in self._outgoing.items()]
         for name, confirmed in self._confirmed.items():
-            owner = self._owner_of(self._origins[name].log)
+            log = self._origins[name].log
+            if is_source(log):
+                # Who reads it is settled between Kafka and the connection points; whoever does not, ignores this.
+                sends += [Send(connpoint, [confirmed]) for connpoint in self._connpoints]
+                continue
+            owner = self._owner_of(log)
             sends.append(Send(owner, [confirmed]))
             if confirmed.traces:
                 sends += self._traces_for_others(owner, confirmed)
