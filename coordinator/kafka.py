@@ -29,7 +29,8 @@ _CONFIGURATION_FILE = "./server.properties"
 
 # Paths are relative to the working directory, because Java reads this file as Latin-1.
 # Few threads and few partitions of Kafka's own topics: one broker with few clients. Nobody waits for a group to
-# gather, sessions may be short, and a transaction whose producer died is ended soon after its timeout.
+# gather, nor long until a broker that was killed may come back; sessions may be short, and a transaction whose producer
+# died is ended soon after its timeout.
 _CONFIGURATION = """\
 process.roles=broker,controller
 node.id=1
@@ -52,6 +53,8 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
+broker.session.timeout.ms=1000
+broker.heartbeat.interval.ms=250
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=500
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500

@@ -6,7 +6,6 @@ what is committed lies in the consumer group named like the topic; nobody joins 
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +18,7 @@ from aiokafka.errors import KafkaError, NoError, OffsetOutOfRangeError, TopicAlr
 
 from braid.config import Settings
 from services.connpoint.committed import Committed, note_of, read_note
+from services.connpoint.kafka_clients import client_arguments, stop, text_of
 from services.connpoint.partitions import Record
 
 log = structlog.get_logger()
@@ -27,8 +27,7 @@ logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of every at
 WRITE_BYTES_MAX = 900_000  # of one write to one partition; Kafka takes 1 MiB (max.message.bytes) unless it is told more
 RECORD_BYTES_MAX = 4 * 1024 * 1024  # of one record, which is one batch; told to topics that are made here
 _FETCH_BYTES_MAX = 8 * 1024 * 1024
-_REQUEST_S = 5.0
-_STOP_S = 3.0
+_REQUEST_S = 5.0  # for what is done again a moment later
 
 
 class Unavailable(Exception):
@@ -39,8 +38,8 @@ class LogLost(Exception):
     """The next record to read of these partitions is not there."""
 
     def __init__(self, partitions: Iterable[int]) -> None:
-        super().__init__(f"partitions {sorted(partitions)}")
         self.partitions = sorted(partitions)
+        super().__init__(f"partitions {self.partitions}")
 
 
 class ToWrite(msgspec.Struct, frozen=True):
@@ -53,7 +52,7 @@ class IngressTopic:
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = settings.ingress.topic or f"braid-{settings.cluster.name}-ingress"
         self._settings = settings
-        self._client_id = f"braid-{name}"
+        self._arguments = client_arguments(name, settings)
         self._admin: Any = None
         self._consumer: Any = None
         self._producer: Any = None
@@ -62,11 +61,11 @@ class IngressTopic:
     async def open(self) -> int:
         """Makes the topic if there is none. Returns the number of its partitions; raises `Unavailable`."""
         try:
-            self._admin = AIOKafkaAdminClient(**self._common())
+            self._admin = AIOKafkaAdminClient(**self._arguments)
             await self._admin.start()
             partitions = await self._ensure_topic()
             self._consumer = AIOKafkaConsumer(
-                **self._common(),
+                **self._arguments,
                 group_id=self.name,
                 enable_auto_commit=False,
                 auto_offset_reset="none",
@@ -77,13 +76,13 @@ class IngressTopic:
             await self._live_producer()
         except (KafkaError, OSError) as error:
             await self.close()
-            raise Unavailable(_text(error)) from None
+            raise Unavailable(text_of(error)) from None
         return partitions
 
     async def close(self) -> None:
         for client in (self._producer, self._consumer, self._admin):
             if client is not None:
-                await _stop(client)
+                await stop(client)
         self._producer = self._consumer = self._admin = None
 
     # Writing
@@ -103,19 +102,19 @@ class IngressTopic:
             written = await (await producer.send_batch(batch, self.name, partition=partition))
         except (KafkaError, OSError) as error:
             await self._retire(producer)
-            raise Unavailable(_text(error)) from None
+            raise Unavailable(text_of(error)) from None
         return int(written.offset) + len(records) - 1
 
     async def _live_producer(self) -> Any:
         async with self._making_producer:
             if self._producer is None:
                 producer = AIOKafkaProducer(
-                    **self._common(), enable_idempotence=True, acks="all", max_batch_size=2 * WRITE_BYTES_MAX
+                    **self._arguments, enable_idempotence=True, acks="all", max_batch_size=2 * WRITE_BYTES_MAX
                 )
                 try:
                     await producer.start()
                 except BaseException:
-                    await _stop(producer)
+                    await stop(producer)
                     raise
                 self._producer = producer
             return self._producer
@@ -124,7 +123,7 @@ class IngressTopic:
         """One that failed once may never write again, so another one takes its place."""
         if producer is not None and producer is self._producer:
             self._producer = None
-            await _stop(producer)
+            await stop(producer)
 
     # Reading
 
@@ -141,7 +140,7 @@ class IngressTopic:
         except OffsetOutOfRangeError as error:
             raise LogLost(partition for _, partition in error.args[0]) from None
         except (KafkaError, OSError) as error:
-            raise Unavailable(_text(error)) from None
+            raise Unavailable(text_of(error)) from None
         return {
             partition: [Record(record.offset, record.timestamp, record.value) for record in records]
             for (_, partition), records in found.items()
@@ -154,7 +153,7 @@ class IngressTopic:
             begins = await self._consumer.beginning_offsets(wanted)
             ends = await self._consumer.end_offsets(wanted)
         except (KafkaError, OSError) as error:
-            raise Unavailable(_text(error)) from None
+            raise Unavailable(text_of(error)) from None
         return {one.partition: (begins[one], ends[one]) for one in wanted}
 
     # What is confirmed
@@ -165,7 +164,7 @@ class IngressTopic:
             async with asyncio.timeout(_REQUEST_S):
                 found = await self._admin.list_consumer_group_offsets(self.name)
         except (KafkaError, OSError, TimeoutError) as error:
-            raise Unavailable(_text(error)) from None
+            raise Unavailable(text_of(error)) from None
         return {
             one.partition: read_note(kept.offset, kept.metadata)
             for one, kept in found.items()
@@ -181,7 +180,7 @@ class IngressTopic:
             async with asyncio.timeout(_REQUEST_S):
                 await self._consumer.commit(noted)
         except (KafkaError, OSError, TimeoutError) as error:
-            raise Unavailable(_text(error)) from None
+            raise Unavailable(text_of(error)) from None
 
     async def _ensure_topic(self) -> int:
         wanted = self._settings.ingress
@@ -209,23 +208,3 @@ class IngressTopic:
                 "the ingress topic has another number of partitions", found=partitions, wanted=wanted.partitions
             )
         return partitions
-
-    def _common(self) -> dict[str, Any]:
-        return {
-            "bootstrap_servers": self._settings.kafka.bootstrap,
-            "client_id": self._client_id,
-            "request_timeout_ms": int(_REQUEST_S * 1000),
-        }
-
-
-async def _stop(client: Any) -> None:
-    """aiokafka waits for whatever is under way, also where nobody will answer."""
-    stopping = asyncio.ensure_future(client.close() if isinstance(client, AIOKafkaAdminClient) else client.stop())
-    await asyncio.wait((stopping,), timeout=_STOP_S)
-    stopping.cancel()
-    with contextlib.suppress(asyncio.CancelledError, KafkaError, OSError):
-        await stopping
-
-
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
