@@ -22,12 +22,12 @@ from services.connpoint.door import Attachment, KeptPublication, MatchesExplaine
 from services.connpoint.explaining import Explaining
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
-from services.connpoint.ingress import IngressCore
-from services.connpoint.ingress_log import IngressLog
+from services.connpoint.logs import ingress_log
 from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
 from services.connpoint.scaling import Scalings
+from services.connpoint.sources.reading import Sources
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
 
@@ -40,9 +40,9 @@ class ConnPoint(Slice):
 
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
-        self._ingress = IngressCore(f"{name}.{self.incarnation:x}", settings.ingress)
-        self._log = IngressLog(self.directory / "ingress", settings.ingress)
-        self._publishing = Publishing(name, self._ingress, self._log, settings, self.perform)
+        self._log = ingress_log(name, self.incarnation, settings, self.directory, self.perform)
+        self._publishing = Publishing(name, self.incarnation, self._log, settings)
+        self._sources = Sources(name, settings, self.perform)
         outbox = settings.delivery
         self._delivery = DeliveryCore(name, time.time_ns, outbox.outbox_notifications_max, outbox.outbox_bytes_max)
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
@@ -63,15 +63,18 @@ class ConnPoint(Slice):
     # Life
 
     async def open(self) -> None:
-        batches = await self._log.open()
-        self._ingress.on_recovered(batches, time.time())
-        log.info("recovered", unconfirmed=self._ingress.window_publications)
+        await self._log.open()
+        self._sources.start()
 
     async def serve_http(self, host: str, port: int) -> int:
         self._http = HttpServer(create_app(self), self.settings, host, port)
         return await self._http.start()
 
+    async def prepare(self) -> None:
+        await self._log.prepare()
+
     async def close(self) -> None:
+        await self._sources.close()
         self._streams.close_all("stopping", "the connection point is stopping")
         if self._restoring is not None:
             self._restoring.cancel()
@@ -89,19 +92,26 @@ class ConnPoint(Slice):
         return [] if configuration is None else configuration.union("accesspoint")
 
     def on_configured(self, configuration: Configuration) -> None:
-        self._ingress.on_configuration(configuration)
+        self._log.on_configuration(configuration)
+        self._sources.on_configuration(configuration)
         self._questions.on_configuration(configuration)
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
         """A slice of the path that was started again may have lost what was under way."""
+        connpoints = {name: r.incarnation for name, r in slices.items() if r.layer == "connpoint"}
+        # A predecessor that was killed may be listed under the same name.
+        self._log.on_connpoints(connpoints if connpoints.get(self.name) == self.incarnation else ())
         path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
         if any(self._path_incarnations.get(name, incarnation) != incarnation for name, incarnation in path.items()):
-            self._ingress.on_slice_returned(time.time())
+            self._log.on_slice_returned(time.time())
+            self._sources.on_slice_returned(time.time())
         self._path_incarnations.update(path)
 
     def on_registration(self, registered: bool) -> None:
+        self._sources.on_registration(registered)
         if not registered:
             self._has_been_ready = False
+            self._log.on_connpoints(())
             self._streams.close_all("unavailable", "the connection point lost its place in the cluster")
             self._streams.forget_all()
 
@@ -126,6 +136,8 @@ class ConnPoint(Slice):
 
     def not_ready(self) -> list[str]:
         reasons = [] if self.is_registered else ["not registered with ZooKeeper"]
+        if refusal := self._log.refusal():
+            reasons.append(refusal)
         configuration = self.configuration()
         if configuration is None:
             return [*reasons, "no configuration yet"]
@@ -148,6 +160,7 @@ class ConnPoint(Slice):
             match message:
                 case messages.Confirmed():
                     self._publishing.on_confirmed(message, peer.name)
+                    self._sources.on_confirmed(message, peer.name)
                 case messages.SubscriptionStored():
                     self._subscribing.on_subscription_stored(message)
                 case messages.SubscriptionRemoved():
@@ -165,6 +178,7 @@ class ConnPoint(Slice):
 
     def on_tick(self, now_s: float) -> None:
         self._publishing.on_tick(now_s)
+        self._sources.on_tick(now_s)
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
         self._delivery.on_tick(now_s)
