@@ -7,9 +7,9 @@ else `$BRAID_CONFIG`, else `braid.toml` in the working directory), defaults.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
@@ -167,6 +167,24 @@ class ExitPoint(Section):
     )
 
 
+class Telemetry(Section):
+    """Samples that each slice takes of itself; see `braid experiment follow`."""
+
+    sink: Literal["off", "files", "kafka"] = Field("off", description="where samples go; off: none are taken")
+    interval_s: float = Field(1.0, ge=0.1, le=60, description="how often a slice takes one")
+    file_s: float = Field(5.0, ge=0.1, le=60, description="how often those of a slice become a file")
+    files_bytes_max: int = Field(64 * MIB, ge=64 * KIB, description="files of one slice; beyond it the oldest go")
+    files_s_max: float = Field(3600.0, ge=60, description="how old a file becomes")
+    bootstrap: str = Field("", description="host:port,… of the Kafka brokers that samples go to")
+    topic: str = Field("braid-telemetry", pattern=r"^[a-zA-Z0-9._-]{1,249}$", description="of Kafka")
+
+    @model_validator(mode="after")
+    def _kafka_is_known(self) -> Self:
+        if self.sink == "kafka" and not self.bootstrap:
+            raise ValueError("where is Kafka? 'telemetry.sink' is 'kafka', so 'telemetry.bootstrap' must be host:port")
+        return self
+
+
 class Logs(Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "json"
@@ -185,6 +203,7 @@ class Settings(Section):
     matching: Matching = Matching()
     storage: Storage = Storage()
     exitpoint: ExitPoint = ExitPoint()
+    telemetry: Telemetry = Telemetry()
     logs: Logs = Logs()
 
 

@@ -61,6 +61,7 @@ class Publishing:
         self._publisher_hashes: OrderedDict[str, int] = OrderedDict()
         self._traces: OrderedDict[str, list[Hop]] = OrderedDict()
         self._traced: dict[tuple[str, int], list[str]] = {}
+        self.on_done: Callable[[list[Batch]], None] | None = None  # for telemetry: batches that are confirmed
 
     async def publish(self, publisher: str, contents: list[Content], *, wait: bool, trace: bool) -> list[str]:
         if not contents:
@@ -92,6 +93,8 @@ class Publishing:
         if forgotten:
             metrics.CONFIRM_SECONDS.observe(max(0.0, time.time() - forgotten[0].accepted_s))
             self._log.forget(forgotten)
+            if self.on_done is not None:
+                self.on_done(forgotten)
         for sequence, hops in message.traces:
             for id in self._traced.pop((message.origin, sequence), ()):
                 if id in self._traces:

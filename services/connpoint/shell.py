@@ -15,6 +15,7 @@ from braid.messages import AnyMessage, Hop
 from braid.scaling import Ask, Progress, ScalingRecord
 from braid.slice import Slice
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
+from braid.telemetry.totals import total_of
 from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.door import Attachment, KeptPublication, MatchesExplained, Past
@@ -23,6 +24,7 @@ from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
 from services.connpoint.ingress import IngressCore
 from services.connpoint.ingress_log import IngressLog
+from services.connpoint.measuring import Measuring
 from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
@@ -58,6 +60,8 @@ class ConnPoint(Slice):
         self._restoring: asyncio.Task[None] | None = None
         self._exitpoints_linked: set[str] = set()
         self._path_incarnations: dict[str, int] = {}
+        if self.measures is not None:
+            Measuring(self.measures, self._ingress, self._publishing, self._delivery)
 
     # Life
 
@@ -169,6 +173,14 @@ class ConnPoint(Slice):
         self._delivery.on_tick(now_s)
         metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
         metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
+
+    def totals(self) -> dict[str, int]:
+        accepted, delivered = total_of(metrics.PUBLICATIONS_ACCEPTED), total_of(metrics.NOTIFICATIONS_DELIVERED)
+        return {**super().totals(), "publications": accepted, "notifications": delivered}
+
+    def queues(self) -> dict[str, int]:
+        window = {"window_publications": self._ingress.window_publications, "window_bytes": self._ingress.window_bytes}
+        return {**super().queues(), **window, "outbox_bytes": self._streams.held_bytes}
 
     # The door
 

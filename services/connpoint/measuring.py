@@ -1,0 +1,30 @@
+"""What telemetry tells of a connection point: how long publications took until they were confirmed, and delivered."""
+
+import time
+
+from braid.messages import Notifications
+from braid.telemetry.measures import Measures
+from services.connpoint.delivery import DeliveryCore
+from services.connpoint.ingress import Batch, IngressCore
+from services.connpoint.publishing import Publishing
+
+
+class Measuring:
+    def __init__(
+        self, measures: Measures, ingress: IngressCore, publishing: Publishing, delivery: DeliveryCore
+    ) -> None:
+        self._measures = measures
+        self._ingress = ingress
+        publishing.on_done = self._on_done
+        delivery.on_delivered = self._on_delivered
+
+    def _on_done(self, batches: list[Batch]) -> None:
+        now_s = time.time()
+        for batch in batches:
+            self._measures.lasted("confirmed", now_s - batch.accepted_s, len(batch.contents))
+
+    def _on_delivered(self, notification: Notifications) -> None:
+        """Known of what was accepted here: clocks of different connection points are not compared."""
+        accepted_s = self._ingress.accepted_s(notification.origin, notification.sequence)
+        if accepted_s is not None:
+            self._measures.lasted("delivered", time.time() - accepted_s, len(notification.matches))
