@@ -3,6 +3,7 @@ were sent by.
 """
 
 import time
+from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
 from random import Random
@@ -14,8 +15,9 @@ from services.accesspoint.core import AccessPointCore
 
 
 class Measuring:
-    def __init__(self, measures: Measures, core: AccessPointCore) -> None:
+    def __init__(self, measures: Measures, core: AccessPointCore, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._measures = measures
+        self._clock_ns = clock_ns
         self._routed: list[tuple[Publications, int]] = []  # and not handed to the links yet
         self._hot_anchors = measures.hot_anchors = HotAnchors(_anchor_of, Random())
         measures.count("publications", 0)
@@ -33,7 +35,7 @@ class Measuring:
         if not self._routed:
             return
         routed, self._routed = self._routed, []
-        now_ns = time.time_ns()
+        now_ns = self._clock_ns()
         for arrived_ns, together in groupby(routed, itemgetter(1)):
             publications = sum([len(message.contents) for message, _ in together])
             self._measures.count("publications", publications)

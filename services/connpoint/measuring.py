@@ -1,6 +1,7 @@
 """What telemetry tells of a connection point: how long publications took until they were confirmed, and delivered."""
 
 import time
+from collections.abc import Callable
 
 from braid.messages import Notifications
 from braid.telemetry.measures import Measures
@@ -11,15 +12,21 @@ from services.connpoint.publishing import Publishing
 
 class Measuring:
     def __init__(
-        self, measures: Measures, ingress: IngressCore, publishing: Publishing, delivery: DeliveryCore
+        self,
+        measures: Measures,
+        ingress: IngressCore,
+        publishing: Publishing,
+        delivery: DeliveryCore,
+        clock_s: Callable[[], float] = time.time,
     ) -> None:
         self._measures = measures
+        self._clock_s = clock_s
         self._ingress = ingress
         publishing.on_done = self._on_done
         delivery.on_delivered = self._on_delivered
 
     def _on_done(self, batches: list[Batch]) -> None:
-        now_s = time.time()
+        now_s = self._clock_s()
         for batch in batches:
             self._measures.lasted("confirmed", now_s - batch.accepted_s, len(batch.contents))
 
@@ -27,4 +34,4 @@ class Measuring:
         """Known of what was accepted here: clocks of different connection points are not compared."""
         accepted_s = self._ingress.accepted_s(notification.origin, notification.sequence)
         if accepted_s is not None:
-            self._measures.lasted("delivered", time.time() - accepted_s, len(notification.matches))
+            self._measures.lasted("delivered", self._clock_s() - accepted_s, len(notification.matches))

@@ -4,6 +4,7 @@ the subscriptions are under that matched.
 
 import time
 from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
@@ -21,8 +22,9 @@ class _Run(NamedTuple):
 
 
 class Measuring:
-    def __init__(self, measures: Measures, core: MatcherCore) -> None:
+    def __init__(self, measures: Measures, core: MatcherCore, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._measures = measures
+        self._clock_ns = clock_ns
         self._core = core
         self._matched: list[_Run] = []  # and not answered yet, as far as it is known
         self._waiting: deque[tuple[int, _Run]] = deque()  # answered when this ticket is on disk
@@ -43,7 +45,7 @@ class Measuring:
         if not self._matched:
             return
         matched, self._matched = self._matched, []
-        now_ns, ticket = time.time_ns(), self._core.waits_for
+        now_ns, ticket = self._clock_ns(), self._core.waits_for
         for run in matched:
             self._measures.count("publications", run.publications)
             self._lasted("matched", run, now_ns)
@@ -53,7 +55,7 @@ class Measuring:
                 self._lasted("answered", run, now_ns)
 
     def on_stored(self, ticket: int) -> None:
-        now_ns = time.time_ns()
+        now_ns = self._clock_ns()
         while self._waiting and self._waiting[0][0] <= ticket:
             self._lasted("answered", self._waiting.popleft()[1], now_ns)
 
