@@ -84,25 +84,27 @@ class Writing:
         self.windows = 0  # finished in this run
 
     def __call__(self, windows: DataFrame, batch: int) -> None:
-        windows = windows.persist()
+        """They are few: in one partition no table has to be shuffled, and each takes one short task."""
+        windows = windows.coalesce(1).persist()
         try:
-            if windows.isEmpty():
-                return
-            by_slice = tables.slices(windows).persist()
-            made = {
-                "slices": by_slice,
-                "layers": tables.layers(by_slice),
-                "latencies": tables.latencies(windows),
-                "anchors": tables.anchors(windows),
-            }
-            for name, table in made.items():
-                table.coalesce(1).write.mode("overwrite").parquet(self._places.table(name, batch))
-            finished = Finished.read(windows.sparkSession, {name: self._places.table(name, batch) for name in made})
-            by_slice.unpersist()
-            self.windows += finished.windows
-            self._show(finished)
+            if not windows.isEmpty():
+                self._write(windows, batch)
         finally:
             windows.unpersist()
+
+    def _write(self, windows: DataFrame, batch: int) -> None:
+        by_slice = tables.slices(windows)
+        made = {
+            "slices": by_slice,
+            "layers": tables.layers(by_slice),
+            "latencies": tables.latencies(windows),
+            "anchors": tables.anchors(windows),
+        }
+        for name, table in made.items():
+            table.write.mode("overwrite").parquet(self._places.table(name, batch))
+        finished = Finished(*(made[name].collect() for name in Finished._fields))
+        self.windows += finished.windows
+        self._show(finished)
 
 
 @contextmanager

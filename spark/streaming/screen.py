@@ -1,10 +1,10 @@
 """The latest window on the terminal, refreshed as windows are finished; lines for a pipe or a log file."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import Row
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -22,10 +22,6 @@ class Finished(NamedTuple):
     layers: list[Row]
     latencies: list[Row]
     anchors: list[Row]
-
-    @classmethod
-    def read(cls, spark: SparkSession, written: Mapping[str, str]) -> "Finished":
-        return cls(*(spark.read.parquet(written[name]).collect() for name in cls._fields))
 
     @property
     def windows(self) -> int:

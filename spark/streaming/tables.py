@@ -69,31 +69,29 @@ def layers(slices: DataFrame) -> DataFrame:
 def latencies(windows: DataFrame) -> DataFrame:
     """One row for each layer and part of the way: how many were measured, and percentiles of their histograms."""
     part = [*LAYER, "part"]
+    measured = f.sum("count").over(Window.partitionBy(*part)).alias("measured")
     buckets = (
         windows.select(*LAYER, f.inline("latencies"))
         .select(*part, f.inline("buckets"))
-        .select(*part, (f.col("upper_us") / 1000).alias("upper_ms"), "count")
+        .select(*part, measured, (f.col("upper_us") / 1000).alias("upper_ms"), "count")
     )
-    counted = buckets.groupBy(*part).agg(f.sum("count").alias("count"))
-    found = latency_percentiles(buckets, list(PERCENTILES.values()), part)
-    wide = found.groupBy(*part).agg(
-        *[
-            f.max(f.when(f.col("percentile") == one, f.col("latency_ms"))).alias(name)
-            for name, one in PERCENTILES.items()
-        ]
-    )
-    return counted.join(wide, part).select(*part, "count", *PERCENTILES)
+    found = latency_percentiles(buckets, list(PERCENTILES.values()), [*part, "measured"])
+    wide = [
+        f.max(f.when(f.col("percentile") == percentile, f.col("latency_ms"))).alias(name)
+        for name, percentile in PERCENTILES.items()
+    ]
+    return found.groupBy(*part, "measured").agg(*wide).select(*part, "measured", *PERCENTILES)
 
 
 def anchors(windows: DataFrame, most: int = ANCHORS) -> DataFrame:
     """The hottest of each layer: at access points by visits that they caused, at matchers by matches under them."""
-    missed = windows.groupBy(*LAYER).agg(f.sum("anchors_missed").alias("missed"))
-    hits = windows.select(*LAYER, f.inline("anchors")).groupBy(*LAYER, "anchor").agg(f.sum("count").alias("hits"))
+    missed = f.sum("anchors_missed").over(Window.partitionBy(*LAYER)).alias("missed")
+    each = windows.select(*LAYER, missed, "anchors").select(*LAYER, "missed", f.inline("anchors"))
+    hits = each.groupBy(*LAYER, "missed", "anchor").agg(f.sum("count").alias("hits"))
     hottest = Window.partitionBy(*LAYER).orderBy(f.desc("hits"), "anchor")
     return (
         hits.withColumn("rank", f.row_number().over(hottest))
         .where(f.col("rank") <= most)
-        .join(missed, LAYER)
         .select(*LAYER, "rank", "anchor", "hits", "missed")
     )
 

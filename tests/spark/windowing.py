@@ -65,8 +65,8 @@ def test_latencies_of_all_slices_are_merged(spark: SparkSession) -> None:
     )
     rows = {row.part: row for row in tables.latencies(found).collect()}
     matched = rows["matched"]
-    assert (matched["count"], matched.p50_ms, matched.p90_ms, matched.p99_ms, matched.p999_ms) == (100, 1, 1, 2, 90)
-    assert (rows["answered"]["count"], rows["answered"].p50_ms) == (1, 50)
+    assert (matched.measured, matched.p50_ms, matched.p90_ms, matched.p99_ms, matched.p999_ms) == (100, 1, 1, 2, 90)
+    assert (rows["answered"].measured, rows["answered"].p50_ms) == (1, 50)
 
 
 def test_hottest_anchors_are_summed_over_slices_and_seconds(spark: SparkSession) -> None:
