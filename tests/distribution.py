@@ -18,19 +18,23 @@ WITH_PROCESSES = (
     "tests/cluster/test_delivery.py",
     "tests/cluster/test_launcher_scaling.py",
     "tests/cluster/test_past.py",
+    "tests/kafka/",
 )
+TOGETHER = "tests/kafka/"  # all of these share one broker
 ALONE = "tests/simulation/"  # these share nothing, and some of these files take minutes
 DIRECTORIES = (ALONE, "tests/core/", "tests/service/")
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
-    """Tests of one file may share a cluster or a server, so they stay together."""
+    """Tests of one file may share a cluster or a server, so they stay together; so do those that share a broker."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
 
 
 def unit_of(nodeid: str) -> str:
+    if nodeid.startswith(TOGETHER):
+        return TOGETHER
     return nodeid if nodeid.startswith(ALONE) else nodeid.split("::", 1)[0]
 
 
