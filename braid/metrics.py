@@ -45,6 +45,30 @@ WINDOW_BYTES = Gauge("braid_window_bytes", "Bytes accepted and not yet confirmed
 CONFIRM_SECONDS = Histogram(
     "braid_confirm_seconds", "From acceptance to confirmation, the oldest batch of each confirmation", buckets=_SECONDS
 )
+KAFKA_SOURCE_RECORDS = Counter(
+    "braid_kafka_source_records_total", "Records that were read, and what became of them", ["topic", "fate"]
+)
+KAFKA_SOURCE_LAG = Gauge(
+    "braid_kafka_source_lag", "Records of the partitions read here that are not confirmed, as far as known", ["topic"]
+)
+KAFKA_SOURCE_PARTITIONS = Gauge("braid_kafka_source_partitions", "Partitions of source topics that are read here")
+KAFKA_SOURCE_WINDOW = Gauge("braid_kafka_source_window", "Publications from Kafka that are sent and not confirmed")
+KAFKA_SOURCE_AGAIN = Gauge("braid_kafka_source_sent_again", "Publications from Kafka sent again since start")
+KAFKA_SOURCE_FAILURES = Counter("braid_kafka_source_failures_total", "Times that reading began anew after a failure")
+KAFKA_SOURCE_LOST = Gauge("braid_kafka_source_lost", "Records that were deleted before they were read, since start")
+INGRESS_WRITE_SECONDS = Histogram("braid_ingress_write_seconds", "Time one write to Kafka took", buckets=_SECONDS)
+INGRESS_WRITES_FAILED = Gauge("braid_ingress_writes_failed", "Writes to Kafka that failed, since start")
+INGRESS_WAITING = Gauge("braid_ingress_waiting", "Publications that wait for Kafka to have them")
+INGRESS_BACKLOG = Gauge(
+    "braid_ingress_backlog", "Batches in Kafka that are not known to be confirmed, of the partition with most of them"
+)
+INGRESS_PARTITIONS = Gauge("braid_ingress_partitions", "Partitions of the ingress topic that this slice sees to")
+INGRESS_TAKEN_OVER = Gauge("braid_ingress_taken_over", "Partitions that fell to this slice, since start")
+INGRESS_LOST_RECORDS = Gauge(
+    "braid_ingress_lost_records",
+    "Records of the ingress topic that were deleted before they were read, or could not be read, since start",
+    ["why"],
+)
 NOTIFICATIONS_DELIVERED = Counter("braid_notifications_delivered_total", "Notifications put into outboxes")
 NOTIFICATIONS_DROPPED = Counter("braid_notifications_dropped_total", "Notifications lost by a subscriber", ["reason"])
 NOTIFICATIONS_REPEATED = Gauge("braid_notifications_repeated", "Notifications received again and dropped since start")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from coordinator import tether
@@ -57,6 +58,9 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 log.cleaner.dedupe.buffer.size=4194304
 """
 
+# The kernel ties a process to the thread that started it, and a test may call from one that ends sooner.
+_STARTER = ThreadPoolExecutor(1, "kafka-starter")
+
 # ApiVersions, version 0, correlation id 1, no client id: what every client asks first.
 _QUESTION = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
@@ -100,16 +104,7 @@ class KafkaServer:
         """Returns when it answers; does nothing when it runs."""
         if self._process is not None:
             return
-        # Tethered: it goes when this process goes, however that ends.
-        tethered = (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()))
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                (*tethered, *self._java, "kafka.Kafka", _CONFIGURATION_FILE),
-                cwd=self._directory,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self._process = _STARTER.submit(self._spawn).result()
         deadline = time.monotonic() + READY_S
         while not _answers(self._port):
             if self._process.poll() is not None:
@@ -119,6 +114,18 @@ class KafkaServer:
                 self.kill()
                 raise KafkaUnusable(f"Kafka was not ready within {READY_S:g} s; its log is {self._log}")
             time.sleep(_POLL_S)
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        """Tethered: it goes when this process goes, however that ends."""
+        tethered = (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()))
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                (*tethered, *self._java, "kafka.Kafka", _CONFIGURATION_FILE),
+                cwd=self._directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def stop(self) -> None:
         """In order: it writes what it has and says goodbye."""

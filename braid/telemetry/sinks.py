@@ -31,12 +31,13 @@ def sink_of(settings: Settings, slice: str, incarnation: int) -> Sink | None:
                 slice,
                 incarnation,
                 bytes_max=telemetry.files_bytes_max,
-                s_max=telemetry.files_s_max,
+                s_max=telemetry.retention_s,
             ),
             telemetry.file_s,
         )
     if telemetry.sink == "kafka":
-        from braid.telemetry.kafka_sink import KafkaSink
+        from braid.telemetry.kafka_sink import KafkaSink, Topic
 
-        return KafkaSink(telemetry.bootstrap, telemetry.topic, slice)
+        topic = Topic(telemetry.topic, settings.kafka.replication, telemetry.retention_s)
+        return KafkaSink(settings.kafka.bootstrap, topic, slice)
     return None

@@ -22,13 +22,13 @@ from services.connpoint.door import Attachment, KeptPublication, MatchesExplaine
 from services.connpoint.explaining import Explaining
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
-from services.connpoint.ingress import IngressCore
-from services.connpoint.ingress_log import IngressLog
+from services.connpoint.logs import ingress_log
 from services.connpoint.measuring import Measuring
 from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
 from services.connpoint.scaling import Scalings
+from services.connpoint.sources.reading import Sources
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
 
@@ -41,9 +41,9 @@ class ConnPoint(Slice):
 
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
-        self._ingress = IngressCore(f"{name}.{self.incarnation:x}", settings.ingress)
-        self._log = IngressLog(self.directory / "ingress", settings.ingress)
-        self._publishing = Publishing(name, self._ingress, self._log, settings, self.perform)
+        self._log = ingress_log(name, self.incarnation, settings, self.directory, self.perform)
+        self._publishing = Publishing(name, self.incarnation, self._log, settings)
+        self._sources = Sources(name, settings, self.perform)
         outbox = settings.delivery
         self._delivery = DeliveryCore(name, time.time_ns, outbox.outbox_notifications_max, outbox.outbox_bytes_max)
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
@@ -61,20 +61,23 @@ class ConnPoint(Slice):
         self._exitpoints_linked: set[str] = set()
         self._path_incarnations: dict[str, int] = {}
         if self.measures is not None:
-            Measuring(self.measures, self._ingress, self._publishing, self._delivery)
+            Measuring(self.measures, self._log, self._publishing, self._delivery)
 
     # Life
 
     async def open(self) -> None:
-        batches = await self._log.open()
-        self._ingress.on_recovered(batches, time.time())
-        log.info("recovered", unconfirmed=self._ingress.window_publications)
+        await self._log.open()
+        self._sources.start()
 
     async def serve_http(self, host: str, port: int) -> int:
         self._http = HttpServer(create_app(self), self.settings, host, port)
         return await self._http.start()
 
+    async def prepare(self) -> None:
+        await self._log.prepare()
+
     async def close(self) -> None:
+        await self._sources.close()
         self._streams.close_all("stopping", "the connection point is stopping")
         if self._restoring is not None:
             self._restoring.cancel()
@@ -92,19 +95,26 @@ class ConnPoint(Slice):
         return [] if configuration is None else configuration.union("accesspoint")
 
     def on_configured(self, configuration: Configuration) -> None:
-        self._ingress.on_configuration(configuration)
+        self._log.on_configuration(configuration)
+        self._sources.on_configuration(configuration)
         self._questions.on_configuration(configuration)
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
         """A slice of the path that was started again may have lost what was under way."""
+        connpoints = {name: r.incarnation for name, r in slices.items() if r.layer == "connpoint"}
+        # A predecessor that was killed may be listed under the same name.
+        self._log.on_connpoints(connpoints if connpoints.get(self.name) == self.incarnation else ())
         path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
         if any(self._path_incarnations.get(name, incarnation) != incarnation for name, incarnation in path.items()):
-            self._ingress.on_slice_returned(time.time())
+            self._log.on_slice_returned(time.time())
+            self._sources.on_slice_returned(time.time())
         self._path_incarnations.update(path)
 
     def on_registration(self, registered: bool) -> None:
+        self._sources.on_registration(registered)
         if not registered:
             self._has_been_ready = False
+            self._log.on_connpoints(())
             self._streams.close_all("unavailable", "the connection point lost its place in the cluster")
             self._streams.forget_all()
 
@@ -129,6 +139,8 @@ class ConnPoint(Slice):
 
     def not_ready(self) -> list[str]:
         reasons = [] if self.is_registered else ["not registered with ZooKeeper"]
+        if refusal := self._log.refusal():
+            reasons.append(refusal)
         configuration = self.configuration()
         if configuration is None:
             return [*reasons, "no configuration yet"]
@@ -151,6 +163,7 @@ class ConnPoint(Slice):
             match message:
                 case messages.Confirmed():
                     self._publishing.on_confirmed(message, peer.name)
+                    self._sources.on_confirmed(message, peer.name)
                 case messages.SubscriptionStored():
                     self._subscribing.on_subscription_stored(message)
                 case messages.SubscriptionRemoved():
@@ -168,6 +181,7 @@ class ConnPoint(Slice):
 
     def on_tick(self, now_s: float) -> None:
         self._publishing.on_tick(now_s)
+        self._sources.on_tick(now_s)
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
         self._delivery.on_tick(now_s)
@@ -175,12 +189,16 @@ class ConnPoint(Slice):
         metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
 
     def totals(self) -> dict[str, int]:
-        accepted, delivered = total_of(metrics.PUBLICATIONS_ACCEPTED), total_of(metrics.NOTIFICATIONS_DELIVERED)
-        return {**super().totals(), "publications": accepted, "notifications": delivered}
+        taken = total_of(metrics.KAFKA_SOURCE_RECORDS, fate="published")
+        return {
+            **super().totals(),
+            "publications": total_of(metrics.PUBLICATIONS_ACCEPTED) + taken,
+            "notifications": total_of(metrics.NOTIFICATIONS_DELIVERED),
+        }
 
     def queues(self) -> dict[str, int]:
-        window = {"window_publications": self._ingress.window_publications, "window_bytes": self._ingress.window_bytes}
-        return {**super().queues(), **window, "outbox_bytes": self._streams.held_bytes}
+        waiting = {"unconfirmed": self._log.unconfirmed, "outbox_bytes": self._streams.held_bytes}
+        return {**super().queues(), **waiting}
 
     # The door
 

@@ -19,6 +19,8 @@ import msgspec
 
 from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Match, Notifications, Partial, Received, Send
 from braid.seen import SeenSequences
+from braid.source_logs import is_source
+from braid.standing_in import owner_of
 from services.exitpoint.scaling import ExitPointScaling
 
 _ATTEMPTS_MAX = 8  # of one batch, the latest; before there are more of them, each had minutes
@@ -46,11 +48,11 @@ class Gather(msgspec.Struct):
 
 
 class Origin:
-    """What is known of one incarnation of a connection point that accepts publications."""
+    """What is known of one incarnation of a connection point that accepts publications, or of a partition of Kafka."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.connpoint = name.rpartition(".")[0]
+        self.log = name.rpartition(".")[0]  # a connection point, or a log that one of them sees to
         self.gathers: dict[int, Gather] = {}
         self.done = SeenSequences()
         self.successors: dict[int, list[int]] = {}  # held batches by the one they wait for
@@ -65,6 +67,7 @@ class ExitPointCore:
         self._gather_s_max = gather_s_max
         self._origins: dict[str, Origin] = {}
         self._connpoints: dict[str, int] = {}  # registered connection points and their incarnation
+        self._owners: dict[str, str] = {}  # the connection point of each log, as long as the same are registered
         self.scaling = ExitPointScaling(name)
         self.gathers = 0
         self.dropped = 0
@@ -177,6 +180,7 @@ class ExitPointCore:
             if name not in registered or registered[name] > incarnation:
                 self._forget(name)
         self._connpoints = {name: max(new, self._connpoints.get(name, 0)) for name, new in registered.items()}
+        self._owners = {}
         return self._effects()
 
     def on_connpoint_up(self, connpoint: str, incarnation: int) -> list[Send]:
@@ -184,6 +188,8 @@ class ExitPointCore:
         known = self._connpoints.get(connpoint)
         if known is not None and known < incarnation:
             self._forget(connpoint)
+        if known is None:
+            self._owners = {}
         self._connpoints[connpoint] = max(incarnation, known or 0)
         for origin in self._origins.values():
             for sequence in sorted(origin.gathers):
@@ -218,8 +224,8 @@ class ExitPointCore:
         return self._effects()
 
     def _is_running(self, origin: Origin) -> bool:
-        incarnation = self._connpoints.get(origin.connpoint)
-        return incarnation is not None and origin.name == f"{origin.connpoint}.{incarnation:x}"
+        incarnation = self._connpoints.get(origin.log)
+        return incarnation is not None and origin.name == f"{origin.log}.{incarnation:x}"
 
     # Order
 
@@ -313,10 +319,34 @@ class ExitPointCore:
     def _effects(self) -> list[Send]:
         """Everything the handler gave rise to, one send for each connection point."""
         sends = [Send(connpoint, messages) for connpoint, messages in self._outgoing.items()]
-        sends += [Send(self._origins[name].connpoint, [c]) for name, c in self._confirmed.items()]
+        for name, confirmed in self._confirmed.items():
+            log = self._origins[name].log
+            if is_source(log):
+                # Who reads it is settled between Kafka and the connection points; whoever does not, ignores this.
+                sends += [Send(connpoint, [confirmed]) for connpoint in self._connpoints]
+                continue
+            owner = self._owner_of(log)
+            sends.append(Send(owner, [confirmed]))
+            if confirmed.traces:
+                sends += self._traces_for_others(owner, confirmed)
         self._outgoing = {}
         self._confirmed = {}
         return sends
+
+    def _owner_of(self, log: str) -> str:
+        owner = self._owners.get(log)
+        if owner is None:
+            owner = self._owners[log] = owner_of(log, self._connpoints)
+        return owner
+
+    def _traces_for_others(self, owner: str, confirmed: Confirmed) -> list[Send]:
+        """A trace is asked for where the publication was accepted."""
+        accepted = [(hops[0][0], (sequence, hops)) for sequence, hops in confirmed.traces]
+        return [
+            Send(connpoint, [Confirmed(confirmed.epoch, confirmed.origin, [], [trace])])
+            for connpoint, trace in accepted
+            if connpoint != owner and connpoint in self._connpoints
+        ]
 
 
 def _passed(known: Collection[int], before: int, watermark: int) -> list[int]:

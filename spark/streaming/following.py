@@ -9,10 +9,11 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark.errors import ExperimentError
 from spark.requests import Follow
@@ -25,11 +26,8 @@ from spark.streaming.screen import Finished, Screen
 from spark.streaming.tally import Tally
 from spark.streaming.windows import each_once, windows_of
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
-
 EVERY_S = 5  # a batch; about as often as slices finish a file
-_LOOK_EVERY_S = 1.0
+_LOOK_EVERY_S = 1
 
 
 def follow(request: Follow) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def follow(request: Follow) -> dict[str, Any]:
     }
 
 
-def start(spark: SparkSession, request: Follow, write: Callable[[DataFrame, int], None]) -> "StreamingQuery":
+def start(spark: SparkSession, request: Follow, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
     """The whole stream. `write` is given the windows that a batch has finished."""
     samples = each_once(samples_of(sources.lines_of(spark, request)), _interval(request.late))
     writer = (

@@ -84,7 +84,7 @@ def picture(window: Finished) -> Group:
     for row in _sorted(window.anchors):
         if row["rank"] <= _ANCHORS:
             hot.add_row(row.layer, _number(row.hits), Text(row.anchor[:_ANCHOR_WIDTH], "cyan"))
-    return Group(title, "", table, *(["", hot] if window.anchors else []))
+    return Group(title, "", table, "", hot) if window.anchors else Group(title, "", table)
 
 
 def lines(window: Finished) -> list[str]:

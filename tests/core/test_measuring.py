@@ -12,6 +12,7 @@ from services.accesspoint.core import AccessPointCore
 from services.connpoint import measuring as connpoint_measuring
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.ingress_log import IngressLog
+from services.connpoint.local_log import LocalLog
 from services.connpoint.publishing import Publishing
 from services.exitpoint import measuring as exitpoint_measuring
 from services.matcher import measuring as matcher_measuring
@@ -107,9 +108,10 @@ def test_an_exit_point_tells_how_long_batches_were_gathered() -> None:
 
 def test_a_connection_point_tells_of_what_was_accepted_there(tmp_path: Any) -> None:
     ingress, settings = ingress_cases.configured(), Settings()
-    publishing = Publishing("connpoint-1", ingress, IngressLog(tmp_path, settings.ingress), settings, lambda _: None)
+    log = LocalLog(ingress, IngressLog(tmp_path, settings.ingress), lambda _: None)
+    publishing = Publishing("connpoint-1", 7, log, settings)
     delivery, measures, clock = DeliveryCore("connpoint-1", lambda: 0), Measures(), Clock(101.0)
-    connpoint_measuring.Measuring(measures, ingress, publishing, delivery, clock.s)
+    connpoint_measuring.Measuring(measures, log, publishing, delivery, clock.s)
     ingress_cases.publish(ingress, 1, b"a", b"b", b"c", now_s=100.0)
     matched: Any = [(0, ["s-1"], b"a"), (2, ["s-1"], b"c")]
     own = Notifications(1, ingress_cases.ORIGIN, 1, 0, 1, matched)

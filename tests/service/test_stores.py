@@ -8,8 +8,8 @@ import pytest
 
 from braid.config import Ingress
 from braid.subscription import SubscriptionRecord
-from services.connpoint.ingress import Batch
 from services.connpoint.ingress_log import IngressLog
+from services.connpoint.retrying import Batch
 from services.matcher import store as store_module
 from services.matcher.operations import Mark, Operation, Put, Remove
 from tests.core.matching_cases import record

@@ -15,8 +15,9 @@ from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.earlier import relied_on
-from services.connpoint.ingress import Batch, IngressCore
+from services.connpoint.ingress import IngressCore
 from services.connpoint.past_order import is_in_order
+from services.connpoint.retrying import Batch
 from tests.simulation.network import Node
 from tests.simulation.nodes import TickingSlice
 
@@ -148,12 +149,15 @@ class SimulatedConnPoint(TickingSlice):
         elif kind is messages.Confirmed:
             for message in run:
                 confirmed = self.ingress.on_confirmed(message)
-                for batch in confirmed:
-                    del self.disk[batch.origin, batch.sequence]
+                self._forget(confirmed)
                 self.perform(self.ingress.confirmed_elsewhere(confirmed, sender.name))
         else:
             for message in run:
                 self._on_answer(message)
+
+    def _forget(self, confirmed: list[Batch]) -> None:
+        for batch in confirmed:
+            del self.disk[batch.origin, batch.sequence]
 
     def _deliver(self, subscriber: str, payloads: list[bytes]) -> None:
         for payload in payloads:

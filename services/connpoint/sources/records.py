@@ -1,0 +1,127 @@
+"""What becomes of a record of Kafka: a publication, or a reason why not. Pure, and always the same for the same record.
+
+| format        | the value is                                    | becomes                                           |
+|---------------|-------------------------------------------------|---------------------------------------------------|
+| `publication` | a publication, as `POST /v1/publications` takes | itself                                            |
+| `cloudevents` | a CloudEvent, in structured or in binary mode   | what the same event becomes over HTTP             |
+| `attributes`  | a JSON object                                   | its strings, numbers and booleans are attributes, |
+|               |                                                 | the whole is `data`                               |
+
+`auto` is `cloudevents` where headers say so, else `publication`. Then, where the value does not say otherwise, the key
+and the headers become attributes, the topic is the one of the settings, and the id is the place of the record.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from braid.config import Limits, Source
+from braid.content import DECODE_ERRORS, Content, ContentWriter, Value, decode_content, explain_decode_error
+from braid.problems import Problem
+from services.connpoint.http import cloudevents
+
+EVENT_PREFIX = "ce_"  # of the headers of an event in binary mode
+CONTENT_TYPE = "content-type"
+
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A record as Kafka has it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+class BadRecordError(ValueError):
+    """It cannot be published; the message says why."""
+
+
+class RecordReader:
+    """Reads the records of one source."""
+
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self._source = source
+        self._writer = ContentWriter(limits)
+
+    def read(self, record: Record) -> bytes:
+        """The canonical content. Raises `BadRecordError`."""
+        if record.value is None:
+            raise BadRecordError("the record has no value")
+        headers = _texts(record.headers)
+        try:
+            content = self._content(record.value, headers)
+            self._fill(content, record, headers)
+            # What is relative is relative to when the record was written: read again, it is the same.
+            return self._writer.write(content, record.timestamp_ms / 1000)
+        except Problem as problem:
+            raise BadRecordError(_reason(problem)) from None
+        except DECODE_ERRORS as error:
+            raise BadRecordError(_reason(explain_decode_error(error, "the value"))) from None
+
+    def _content(self, value: bytes, headers: dict[str, str]) -> Content:
+        format = self._source.format
+        if format == "auto":
+            format = "cloudevents" if _is_event(headers) else "publication"
+        if format == "publication":
+            return decode_content(value.decode())
+        if format == "attributes":
+            return _of_object(value.decode())
+        media_type = headers.get(CONTENT_TYPE, "").partition(";")[0].strip().lower()
+        if f"{EVENT_PREFIX}specversion" not in headers:
+            return cloudevents.read_event(value.decode())
+        attributes = {
+            name.removeprefix(EVENT_PREFIX): text for name, text in headers.items() if name.startswith(EVENT_PREFIX)
+        }
+        return cloudevents.read_attributes(attributes, EVENT_PREFIX, headers.get(CONTENT_TYPE), media_type, value)
+
+    def _fill(self, content: Content, record: Record, headers: dict[str, str]) -> None:
+        attributes: dict[str, Value] = {}
+        if self._source.key_attribute and record.key is not None and (key := _text(record.key)) is not None:
+            attributes[self._source.key_attribute] = key
+        attributes |= {
+            name: text for name, text in headers.items() if name != CONTENT_TYPE and not name.startswith(EVENT_PREFIX)
+        }
+        if attributes:
+            content.attributes = {**attributes, **content.attributes}
+        if not content.topic:
+            content.topic = self._source.publication_topic
+        if not content.id:
+            content.id = f"{record.topic}-{record.partition}-{record.offset}"
+
+
+def _is_event(headers: dict[str, str]) -> bool:
+    return f"{EVENT_PREFIX}specversion" in headers or headers.get(CONTENT_TYPE, "").lower().startswith(
+        cloudevents.STRUCTURED
+    )
+
+
+def _of_object(text: str) -> Content:
+    attributes = {
+        name: value for name, value in _decode_object(text).items() if isinstance(value, str | bool | int | float)
+    }
+    return Content(attributes=attributes, data=msgspec.Raw(text.encode()))
+
+
+def _texts(headers: Sequence[tuple[str, bytes]]) -> dict[str, str]:
+    """Those that are text; of several with one name, the last."""
+    decoded = ((name, _text(value)) for name, value in headers if value is not None)
+    return {name: text for name, text in decoded if text is not None}
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _reason(problem: Problem) -> str:
+    field = problem.members.get("field")
+    return f"{field}: {problem.detail}" if field else problem.detail
