@@ -220,6 +220,19 @@ class ExitPoint(Section):
     )
 
 
+class Telemetry(Section):
+    """Samples that each slice takes of itself; see `braid experiment follow`."""
+
+    sink: Literal["off", "files", "kafka"] = Field("off", description="where samples go; off: none are taken")
+    interval_s: float = Field(1.0, ge=0.1, le=60, description="how often a slice takes one")
+    file_s: float = Field(5.0, ge=0.1, le=60, description="how often those of a slice become a file")
+    files_bytes_max: int = Field(64 * MIB, ge=64 * KIB, description="files of one slice; beyond it the oldest go")
+    retention_s: float = Field(
+        3600.0, ge=60, description="how old a file becomes; of the topic, when it has to be made"
+    )
+    topic: str = Field("braid-telemetry", pattern=r"^[A-Za-z0-9._-]{1,249}$", description="of the sink kafka")
+
+
 class Logs(Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "json"
@@ -239,6 +252,7 @@ class Settings(Section):
     matching: Matching = Matching()
     storage: Storage = Storage()
     exitpoint: ExitPoint = ExitPoint()
+    telemetry: Telemetry = Telemetry()
     logs: Logs = Logs()
 
     @model_validator(mode="after")
@@ -247,6 +261,8 @@ class Settings(Section):
             raise ValueError("ingress.log is kafka, so kafka.bootstrap has to name its brokers (host:port,…)")
         if self.kafka.sources and not self.kafka.bootstrap:
             raise ValueError("there are kafka.sources, so kafka.bootstrap has to name the brokers (host:port,…)")
+        if self.telemetry.sink == "kafka" and not self.kafka.bootstrap:
+            raise ValueError("telemetry.sink is kafka, so kafka.bootstrap has to name its brokers (host:port,…)")
         topics = [source.topic for source in self.kafka.sources]
         if len(topics) != len(set(topics)):
             raise ValueError("kafka.sources has a topic twice")

@@ -38,6 +38,8 @@ from braid.messages import AnyMessage, Send
 from braid.probes import probes_app
 from braid.reporting import Reporting
 from braid.scaling import ReportStep
+from braid.telemetry.sampling import Sampling, State, sampling_of
+from braid.telemetry.totals import total_of
 from braid.topology import Configuration, Layer, Registration
 from braid.tracing import TRACED_KINDS, log_traced
 from braid.version import VERSION
@@ -78,6 +80,8 @@ class Slice(ABC):
         )
         self._reporting = Reporting(name, self.incarnation, self.coordination)
         self.longest_steps = LongestSteps(self.layer)
+        self._sampling: Sampling | None = sampling_of(settings, self.layer, name, self.incarnation, self._state)
+        self.measures = None if self._sampling is None else self._sampling.measures  # None: nobody wants telemetry
 
     # What a layer fills in
 
@@ -112,6 +116,14 @@ class Slice(ABC):
     def on_peer_up(self, peer: Hello) -> None: ...
     def on_peer_down(self, peer: Hello) -> None: ...
     def on_tick(self, now_s: float) -> None: ...
+
+    def totals(self) -> dict[str, int]:
+        """For telemetry: what the metrics have counted since the start."""
+        return {"messages": total_of(metrics.MESSAGES, layer=self.layer)}
+
+    def queues(self) -> dict[str, int]:
+        """For telemetry: what waits in this slice."""
+        return {"link_bytes": self.links.unsent_bytes}
 
     # Messages
 
@@ -162,6 +174,14 @@ class Slice(ABC):
 
     def slices(self) -> list[Registration]:
         return list(self._slices.values())
+
+    def _state(self) -> State:
+        configuration = self._configuration
+        if configuration is None:
+            return State(0, self.layer == "connpoint", self.totals(), self.queues())
+        in_force = configuration.in_force()
+        takes_part = self.layer == "connpoint" or self.name in in_force.of_layer(self.layer)
+        return State(in_force.epoch, takes_part, self.totals(), self.queues())
 
     @property
     def is_registered(self) -> bool:
@@ -264,6 +284,8 @@ class Slice(ABC):
             VERSION,
         )
         await self.coordination.register(registration)
+        if self._sampling is not None:
+            await self._sampling.start()
         gc.freeze()  # what was imported will not become garbage
 
     async def _tick_until_stopped(self) -> None:
@@ -280,6 +302,8 @@ class Slice(ABC):
     async def _shut_down(self) -> None:
         log.info("stopping")
         self._reporting.close()
+        if self._sampling is not None:
+            await self._sampling.stop()
         await self.coordination.stop()
         await self.close()
         await self.links.close()

@@ -244,6 +244,7 @@ def main(
             "cluster": {"data": arguments.data, "zookeeper": arguments.zookeeper},
             "api": {"port": arguments.port},
             "slices": slices,
+            "telemetry": {"sink": "files" if arguments.telemetry else None},
         }
         overrides = {
             section: {name: value for name, value in fields.items() if value is not None}
@@ -283,6 +284,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, help="of the first connection point; 0 lets the system choose")
     parser.add_argument("--zookeeper", help="host:port,… of a ZooKeeper that runs; default: the embedded one")
     parser.add_argument("--slices", help="connpoint=1,accesspoint=1,matcher=1,exitpoint=1")
+    parser.add_argument("--telemetry", action="store_true", help="slices write samples of themselves to files")
     parser.add_argument("--quiet", action="store_true", help="say only what goes wrong")
     return parser.parse_args(argv)
 

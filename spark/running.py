@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from spark.errors import ExperimentError, shown_errors
-from spark.requests import Report, Request, Run, Words, Workload, decode_request
+from spark.requests import Follow, Report, Request, Run, Words, Workload, decode_request
 
 
 def main() -> None:
@@ -43,6 +43,10 @@ def _made(request: Request) -> dict[str, Any]:
             from spark.report.making import make_report
 
             return make_report(request)
+        case Follow():
+            from spark.streaming.following import follow
+
+            return follow(request)
 
 
 def make_workload(request: Workload) -> dict[str, Any]:

@@ -4,11 +4,12 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark.errors import ExperimentError
+from spark.starting import PackagesMissingError, kept_to_itself
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,8 +57,15 @@ def _start(master: str, settings: dict[str, str]) -> "SparkSession":
     builder = SparkSession.builder.appName("braid").master(master)
     for name, value in {**_settings(master), **settings}.items():
         builder = builder.config(name, value)
+    packages = settings.get("spark.jars.packages", "")
     try:
-        return builder.getOrCreate()
+        with kept_to_itself() if packages else nullcontext():
+            return builder.getOrCreate()
+    except PackagesMissingError as error:
+        raise ExperimentError(
+            f"Spark cannot get {packages} from Maven Central: {error}. It is needed once, and kept in the Ivy cache of "
+            "your home directory; a machine without a way to Maven Central can use a copy of that"
+        ) from None
     except PySparkException as error:
         raise ExperimentError(f"Spark did not start: {error}. {_JAVA_ADVICE}") from None
     except Py4JJavaError as error:

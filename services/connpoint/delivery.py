@@ -64,6 +64,7 @@ class DeliveryCore:
         self.catching_up = CatchingUp(held_max, held_bytes_max)
         self.repeated = 0
         self.unclaimed = 0
+        self.on_delivered: Callable[[Notifications], None] | None = None  # for telemetry; not of repetitions
 
     def on_notifications(
         self, exitpoint: str, batch: list[Notifications], arrived_ns: int
@@ -86,6 +87,8 @@ class DeliveryCore:
             if not self.catching_up.is_idle:
                 matches = self._without_past(notification)
             self._address(matches, payloads)
+            if self.on_delivered is not None:
+                self.on_delivered(notification)
             if notification.hops is not None:
                 hops = [*notification.hops, (self._name, arrived_ns, self._clock_ns())]
                 receipt.traces.append((notification.sequence, hops))

@@ -131,6 +131,9 @@ class KafkaLog:
         self._has_room.set()
         return forgotten
 
+    def accepted_s(self, origin: str, sequence: int) -> float | None:
+        return None if self._core is None else self._core.accepted_s(origin, sequence)
+
     def _has_small_backlog(self, partition: int) -> bool:
         return self._backlog(partition) < self._settings.ingress.backlog_batches_max
 

@@ -42,6 +42,10 @@ class WithLeftOver:
     def on_confirmed(self, message: Confirmed, exitpoint: str) -> list[Batch]:
         return self._left_over.on_confirmed(message, exitpoint) or self._log.on_confirmed(message, exitpoint)
 
+    def accepted_s(self, origin: str, sequence: int) -> float | None:
+        found = self._left_over.accepted_s(origin, sequence)
+        return self._log.accepted_s(origin, sequence) if found is None else found
+
     def on_configuration(self, configuration: Configuration) -> None:
         self._left_over.on_configuration(configuration)
         self._log.on_configuration(configuration)

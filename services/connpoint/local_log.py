@@ -62,6 +62,9 @@ class LocalLog:
         self._database.forget(forgotten)
         return forgotten
 
+    def accepted_s(self, origin: str, sequence: int) -> float | None:
+        return self.core.accepted_s(origin, sequence)
+
     def on_configuration(self, configuration: Configuration) -> None:
         self.core.on_configuration(configuration)
 

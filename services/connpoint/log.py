@@ -45,6 +45,9 @@ class Log(Protocol):
     def on_confirmed(self, message: Confirmed, exitpoint: str) -> list[Batch]:
         """Returns what this one had waited for."""
 
+    def accepted_s(self, origin: str, sequence: int) -> float | None:
+        """When a batch was accepted, by the clock of whoever did; None for one that is not sent from here."""
+
     # The cluster
 
     def on_configuration(self, configuration: Configuration) -> None: ...

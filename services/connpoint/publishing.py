@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import msgspec
@@ -17,6 +17,7 @@ from braid.problems import Problem
 from braid.selector import hash64
 from braid.tracing import LOGGED_IDS_MAX
 from services.connpoint.log import Log
+from services.connpoint.retrying import Batch
 
 log = structlog.get_logger()
 
@@ -52,6 +53,7 @@ class Publishing:
         self._publisher_hashes: OrderedDict[str, int] = OrderedDict()
         self._traces: OrderedDict[str, list[Hop]] = OrderedDict()
         self._traced: dict[int, list[str]] = {}  # by the time of arrival, which the first hop tells
+        self.on_done: Callable[[list[Batch]], None] | None = None  # for telemetry: batches that are confirmed
 
     async def publish(self, publisher: str, contents: list[Content], *, wait: bool, trace: bool) -> list[str]:
         if not contents:
@@ -84,6 +86,8 @@ class Publishing:
         forgotten = self._log.on_confirmed(message, exitpoint)
         if forgotten:
             metrics.CONFIRM_SECONDS.observe(max(0.0, time.time() - forgotten[0].accepted_s))
+            if self.on_done is not None:
+                self.on_done(forgotten)
         for _, hops in message.traces:
             name, arrived_ns, _ = hops[0]
             for id in self._traced.pop(arrived_ns, ()) if name == self._name else ():

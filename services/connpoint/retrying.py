@@ -129,6 +129,12 @@ class RetryLoop:
             del self._origins[origin.name]
         return [batch for batch in dropped if batch is not None]
 
+    def accepted_s(self, origin: str, sequence: int) -> float | None:
+        """When a batch was accepted, while it is sent from here and not confirmed."""
+        known = self._origins.get(origin)
+        batch = None if known is None else known.pending.get(sequence)
+        return None if batch is None else batch.accepted_s
+
     def on_slice_returned(self, now_s: float) -> None:
         """A slice of the path was started again: what it may have lost is sent again soon, not at the next retry."""
         for origin in self._origins.values():

@@ -16,6 +16,7 @@ from braid.messages import AnyMessage, Hop
 from braid.scaling import Ask, Progress, ScalingRecord
 from braid.slice import Slice
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
+from braid.telemetry.totals import total_of
 from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.door import Attachment, KeptPublication, MatchesExplained, Past
@@ -23,6 +24,7 @@ from services.connpoint.explaining import Explaining
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
 from services.connpoint.logs import ingress_log
+from services.connpoint.measuring import Measuring
 from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
@@ -59,6 +61,8 @@ class ConnPoint(Slice):
         self._restoring: asyncio.Task[None] | None = None
         self._exitpoints_linked: set[str] = set()
         self._path_incarnations: dict[str, int] = {}
+        if self.measures is not None:
+            Measuring(self.measures, self._log, self._publishing, self._delivery)
 
     # Life
 
@@ -184,6 +188,18 @@ class ConnPoint(Slice):
         self._delivery.on_tick(now_s)
         metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
         metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
+
+    def totals(self) -> dict[str, int]:
+        taken = total_of(metrics.KAFKA_SOURCE_RECORDS, fate="published")
+        return {
+            **super().totals(),
+            "publications": total_of(metrics.PUBLICATIONS_ACCEPTED) + taken,
+            "notifications": total_of(metrics.NOTIFICATIONS_DELIVERED),
+        }
+
+    def queues(self) -> dict[str, int]:
+        waiting = {"unconfirmed": self._log.unconfirmed, "outbox_bytes": self._streams.held_bytes}
+        return {**super().queues(), **waiting}
 
     # The door
 

@@ -75,6 +75,7 @@ class ExitPointCore:
         self.stale = 0
         self._outgoing: dict[str, list[Notifications]] = {}
         self._confirmed: dict[str, Confirmed] = {}
+        self.on_released: Callable[[Gather], None] | None = None  # for telemetry
 
     # Data
 
@@ -250,6 +251,8 @@ class ExitPointCore:
         while ready:
             sequence, gather = ready.pop()
             gather.state = "released"
+            if self.on_released is not None:
+                self.on_released(gather)
             for connpoint in gather.matched:
                 if connpoint in self._connpoints:
                     gather.awaiting.add(connpoint)

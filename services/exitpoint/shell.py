@@ -10,6 +10,7 @@ from braid.messages import AnyMessage
 from braid.slice import ProbedSlice
 from braid.topology import Configuration, Registration
 from services.exitpoint.core import ExitPointCore
+from services.exitpoint.measuring import Measuring
 
 
 class ExitPoint(ProbedSlice):
@@ -23,6 +24,8 @@ class ExitPoint(ProbedSlice):
         super().__init__(name, settings, http_port)
         limits = settings.exitpoint
         self._core = ExitPointCore(name, time.time_ns, limits.gathers_max, limits.gather_s_max)
+        if self.measures is not None:
+            Measuring(self.measures, self._core)
 
     def targets(self) -> list[str]:
         return [registration.name for registration in self.slices() if registration.layer == "connpoint"]
@@ -50,6 +53,9 @@ class ExitPoint(ProbedSlice):
                 self.perform(self._core.scaling.on_change_matcher_on_exit_point(peer.name, message))
         else:
             self.reject(peer, kind)
+
+    def queues(self) -> dict[str, int]:
+        return {**super().queues(), "gathers": self._core.gathers}
 
     def on_tick(self, now_s: float) -> None:
         self.perform(self._core.on_tick(now_s))

@@ -37,6 +37,7 @@ from services.matcher.effects import (
     StoreState,
     WhenForgotten,
 )
+from services.matcher.measuring import Measuring
 from services.matcher.pacing import Pacing
 from services.matcher.storage.records import Cursor, Usage
 from services.matcher.store import MatcherStore
@@ -61,6 +62,7 @@ class Matcher(ProbedSlice):
         self._pacing = Pacing()
         self._continue_at_s: float | None = None  # when long work goes on, if there is some
         self._receivers: list[str] = []
+        self._measuring: Measuring | None = None
 
     async def open(self) -> None:
         if not is_complete():
@@ -70,6 +72,8 @@ class Matcher(ProbedSlice):
         self._core = MatcherCore(
             self.name, time.time_ns, keeps_publications=storage.keep_publications, remember_s=storage.remember_s
         )
+        if self.measures is not None:
+            self._measuring = Measuring(self.measures, self._core)
         self._store.on_expired = self._on_expired
         await self._recover()
 
@@ -205,6 +209,8 @@ class Matcher(ProbedSlice):
                     self._continue_soon()
                 case _:
                     self._perform_for_publications(effect)
+        if self._measuring is not None:
+            self._measuring.on_performed()
 
     def _perform_for_publications(
         self, effect: Keep | StorePrevious | KeepForeign | ReadKept | RemoveKept | Search
@@ -229,6 +235,12 @@ class Matcher(ProbedSlice):
     def _on_kept(self, ticket: int, _failure: Exception | None) -> None:
         """A failure was logged already; what cannot be kept is at least delivered."""
         self.perform(self._core.on_kept(ticket))
+        self._on_stored(ticket)
+
+    def _on_stored(self, ticket: int) -> None:
+        """Whatever waited for it was sent."""
+        if self._measuring is not None:
+            self._measuring.on_stored(ticket)
 
     def _on_previous_stored(self, effect: StorePrevious, failure: Exception | None) -> None:
         """As above; but another matcher is told only of what is on disk."""
@@ -236,6 +248,7 @@ class Matcher(ProbedSlice):
             self.perform(self._core.on_previous_stored(effect))
         elif effect.ticket:
             self.perform(self._core.on_kept(effect.ticket))
+        self._on_stored(effect.ticket)
 
     def _on_foreign_kept(self, effect: KeepForeign, failure: Exception | None) -> None:
         """What cannot be kept is not acknowledged, and is sent again; one that leaves goes without it in the end."""
@@ -284,6 +297,9 @@ class Matcher(ProbedSlice):
             return
         with self.longest_steps.noting("continuing"):
             self._perform_all(self._core.on_continue())
+
+    def queues(self) -> dict[str, int]:
+        return {**super().queues(), "writes": self._store.queued, "bulk_writes": self._store.in_bulk}
 
     def on_tick(self, now_s: float) -> None:
         if now_s >= self._expire_at_s:

@@ -8,7 +8,10 @@ from pyspark.sql import SparkSession
 
 from spark.session import spark_session
 
-CASES = ("analysing", "generating", "matching", "profiling", "reading", "reporting", "requesting", "word_counting")
+CASES = (
+    *("analysing", "following", "generating", "matching", "profiling", "reading", "reporting", "requesting"),
+    *("windowing", "word_counting"),
+)
 pytest.register_assert_rewrite(*(f"tests.spark.{name}" for name in CASES))
 
 SMALL = {
