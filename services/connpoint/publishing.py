@@ -113,6 +113,11 @@ class Publishing:
         metrics.WINDOW_BYTES.set(self._core.window_bytes)
         metrics.PUBLICATIONS_AGAIN.set(self._core.sent_again)
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether everything that was taken in is confirmed."""
+        return self._core.is_drained and not self._waiting
+
     def close(self) -> None:
         """Whoever waits for room is told that there will be none."""
         while self._waiting:
