@@ -31,9 +31,13 @@ class Cluster(Section):
         description="links between clusters of another name are refused",
     )
     data: Path = Field(Path("data"), description="directory of all state on this machine")
-    host: str = Field("127.0.0.1", description="address that slices listen on and announce")
+    host: str = Field("127.0.0.1", description="address that slices listen on, and announce unless it means all")
+    announce: str = Field("", description="address that others reach them under, where they listen on all")
     zookeeper: str = Field("", description="host:port,… of an external ZooKeeper; empty starts the embedded one")
     session_timeout_s: float = Field(10.0, ge=1, le=120, description="ZooKeeper session timeout")
+    drain_s: float = Field(
+        0.0, ge=0, le=3600, description="how long a slice that is told to stop may let others take over first"
+    )
 
 
 class Slices(Section):

@@ -134,13 +134,13 @@ class Coordination:
         self._registering.stop()
         await self._session.stop()
 
-    async def register(self, registration: Registration) -> None:
+    async def register(self, registration: Registration, predecessor: int | None = None) -> None:
         """Announces this process, now and again after every expiry.
 
-        Waits while ZooKeeper is away, and while a predecessor that was killed may still be listed.
-        Raises `NameTaken` when another process keeps the name.
+        Waits while ZooKeeper is away, and while a predecessor that was killed may still be listed; not for the
+        incarnation that is known to be gone. Raises `NameTaken` when another process keeps the name.
         """
-        await self._registering.register(registration)
+        await self._registering.register(registration, predecessor)
 
     async def lead(self) -> None:
         """Stands for election, now and again after every expiry; `Elected` and `Deposed` tell the result."""

@@ -30,6 +30,7 @@ LINKS_LOST = Counter("braid_links_lost_total", "Links between slices that ended"
 LINK_UNSENT_BYTES = Gauge("braid_link_unsent_bytes", "Bytes queued on all links of the slice", ["layer"])
 BACKPRESSURE = Counter("braid_backpressure_total", "Times upstream links were no longer read", ["layer"])
 EPOCH = Gauge("braid_epoch", "Epoch of the configuration in force", ["layer"])
+DRAINING = Gauge("braid_draining", "Whether the slice was told to stop and lets others take over", ["layer"])
 LOOP_LAG_SECONDS = Gauge("braid_loop_lag_seconds", "How late the last tick of the event loop was", ["layer"])
 LONGEST_STEP_SECONDS = Gauge(
     "braid_longest_step_seconds",

@@ -17,6 +17,8 @@ from typing import Any, ClassVar
 import structlog
 
 from braid import metrics
+from braid.addresses import announced_host
+from braid.claiming import ClaimedName
 from braid.codec import PROTOCOL, PROTOCOL_VERSION, Hello
 from braid.config import Settings
 from braid.coordination import Coordination
@@ -30,7 +32,9 @@ from braid.coordination_events import (
     SessionSuspended,
     SlicesChanged,
 )
+from braid.draining import Draining
 from braid.http_server import HttpServer
+from braid.leaving import Known
 from braid.links import LinkPool
 from braid.logs import set_log_field
 from braid.longest import LongestSteps
@@ -65,6 +69,9 @@ class Slice(ABC):
         self._slices: dict[str, Registration] = {}
         self._configuration: Configuration | None = None
         self._registered = False
+        self._disconnected_at_s: float | None = None  # when the connection to ZooKeeper was lost, of the loop's time
+        self._claimed: ClaimedName | None = None  # the name, unless it was given
+        self._draining: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._slices_known = asyncio.Event()
         self.exit_code = 0
@@ -97,6 +104,10 @@ class Slice(ABC):
 
     async def prepare(self) -> None:
         """The cluster is known, and does not know of this slice yet: whatever takes long is done now."""
+
+    async def drain(self) -> str:
+        """Told to stop: lets others take over, then says why it may stop. Bounded by `cluster.drain_s`."""
+        return await Draining(self.name, self.layer, self.coordination, self._known_for_leaving).run()
 
     @abstractmethod
     def targets(self) -> list[str]:
@@ -187,6 +198,10 @@ class Slice(ABC):
     def is_registered(self) -> bool:
         return self._registered
 
+    @property
+    def is_draining(self) -> bool:
+        return self._draining is not None
+
     def _on_event(self, event: Event) -> None:
         match event:
             case SlicesChanged(slices):
@@ -215,13 +230,15 @@ class Slice(ABC):
                 self._retarget()
             case SessionExpired():
                 log.warning("the ZooKeeper session is lost; not answering until registered again")
-                self._registered = False
+                self._registered, self._disconnected_at_s = False, None
                 self.links.stop_answering("the slice lost its ZooKeeper session")
                 self.on_registration(False)
             case SessionSuspended():
                 log.warning("ZooKeeper cannot be reached; going on under the configuration in force")
+                self._disconnected_at_s = asyncio.get_running_loop().time()
             case SessionRestored():
                 log.info("ZooKeeper is reached again")
+                self._disconnected_at_s = None
             case RegistrationRefused():
                 log.error("the registration was refused", reason=str(event))
                 self.exit_code = 1
@@ -236,14 +253,26 @@ class Slice(ABC):
 
     # Life
 
+    def succeed(self, claimed: ClaimedName) -> None:
+        """This slice has its name by a claim: whoever held it before is gone, whatever ZooKeeper says."""
+        self._claimed = claimed
+        claimed.hold_as(self.incarnation)
+
     def stop(self) -> None:
         """Ends `run`."""
         self._stopping.set()
 
+    def on_signal(self) -> None:
+        """The first one lets others take over, if there is time for that; the second one ends it."""
+        if self._draining is None and self._registered and self.settings.cluster.drain_s > 0:
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+        else:
+            self._stopping.set()
+
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+            loop.add_signal_handler(number, self.on_signal)
         stopping = asyncio.create_task(self._stopping.wait())
         starting = asyncio.create_task(self._start())
         try:
@@ -255,9 +284,10 @@ class Slice(ABC):
             log.error("the slice cannot run", reason=str(error), kind=type(error).__name__)
             self.exit_code = 1
         finally:
-            starting.cancel()
-            stopping.cancel()
-            await asyncio.wait((starting, stopping))
+            tasks = [task for task in (starting, stopping, self._draining) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             await self._shut_down()
         return self.exit_code
 
@@ -274,16 +304,20 @@ class Slice(ABC):
         async with asyncio.timeout(self.settings.cluster.session_timeout_s):
             await self._slices_known.wait()
         await self.prepare()
+        cluster = self.settings.cluster
+        announced = await asyncio.to_thread(announced_host, host, cluster)
+        announced_http = await asyncio.to_thread(announced_host, http_host, cluster)
         registration = Registration(
             self.name,
             self.layer,
-            f"{host}:{port}",
-            f"{http_host}:{http_port}",
+            f"{announced}:{port}",
+            f"{announced_http}:{http_port}",
             os.getpid(),
             self.incarnation,
             VERSION,
         )
-        await self.coordination.register(registration)
+        predecessor = None if self._claimed is None else self._claimed.predecessor
+        await self.coordination.register(registration, predecessor)
         if self._sampling is not None:
             await self._sampling.start()
         gc.freeze()  # what was imported will not become garbage
@@ -298,6 +332,23 @@ class Slice(ABC):
             with self.longest_steps.noting("tick"):
                 self.on_tick(time.time())
             self.longest_steps.show(loop.time())
+
+    async def _drain(self) -> None:
+        patience_s = self.settings.cluster.drain_s
+        log.info("told to stop; others take over first", seconds_max=patience_s)
+        metrics.DRAINING.labels(self.layer).set(1)
+        try:
+            async with asyncio.timeout(patience_s):
+                log.info("may stop", why=await self.drain())
+        except TimeoutError:
+            log.warning("stops although others have not taken over: cluster.drain_s is over")
+        finally:
+            self._stopping.set()
+
+    def _known_for_leaving(self) -> Known:
+        since_s = self._disconnected_at_s
+        disconnected_s = 0.0 if since_s is None else asyncio.get_running_loop().time() - since_s
+        return Known(self._configuration, self._slices, disconnected_s)
 
     async def _shut_down(self) -> None:
         log.info("stopping")

@@ -106,6 +106,11 @@ class Publishing:
         elif self._waiting:
             self._admit_waiting()
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether everything that was taken in is confirmed."""
+        return self._core.is_drained and not self._waiting
+
     def close(self) -> None:
         """Whoever waits for room is told that there will be none."""
         self._refuse_waiting("the connection point is stopping")

@@ -18,6 +18,7 @@ from braid.slice import Slice
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
 from braid.telemetry.totals import total_of
 from braid.topology import Configuration, Registration
+from services.connpoint.closing import Closing
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.door import Attachment, KeptPublication, MatchesExplained, Past
 from services.connpoint.explaining import Explaining
@@ -35,6 +36,8 @@ from services.connpoint.subscribing import Subscribing
 
 log = structlog.get_logger()
 
+_STOPPING = "this connection point is stopping"
+
 
 class ConnPoint(Slice):
     layer = "connpoint"
@@ -48,6 +51,7 @@ class ConnPoint(Slice):
         outbox = settings.delivery
         self._delivery = DeliveryCore(name, time.time_ns, outbox.outbox_notifications_max, outbox.outbox_bytes_max)
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
+        self._closing = Closing(self._publishing, self._streams)
         self._questions = Questions(settings.api.request_timeout_s, self.perform)
         self._past = PastFinder(name, settings, self._questions)
         self._subscribing = Subscribing(
@@ -88,6 +92,10 @@ class ConnPoint(Slice):
         if self._http is not None:
             await self._http.stop()
         await self._log.close()
+
+    async def drain(self) -> str:
+        """Nothing new is let in from now on."""
+        return await self._closing.wait()
 
     # Cluster
 
@@ -139,7 +147,8 @@ class ConnPoint(Slice):
                 log.info("restored", subscriptions=restored)
 
     def not_ready(self) -> list[str]:
-        reasons = [] if self.is_registered else ["not registered with ZooKeeper"]
+        reasons = [_STOPPING] if self.is_draining else []
+        reasons += [] if self.is_registered else ["not registered with ZooKeeper"]
         if refusal := self._log.refusal():
             reasons.append(refusal)
         configuration = self.configuration()
@@ -183,6 +192,8 @@ class ConnPoint(Slice):
     def on_tick(self, now_s: float) -> None:
         self._publishing.on_tick(now_s)
         self._sources.on_tick(now_s)
+        if self.is_draining:
+            self._closing.on_tick()
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
         self._delivery.on_tick(now_s)
@@ -266,6 +277,8 @@ class ConnPoint(Slice):
 
     def _check_registered(self) -> None:
         """A publication is logged here whatever the others do, but only while this slice is part of the cluster."""
+        if self.is_draining:
+            raise problems.unavailable(_STOPPING)
         if not self.is_registered:
             raise problems.unavailable("this connection point is not registered with ZooKeeper")
 
@@ -273,7 +286,7 @@ class ConnPoint(Slice):
         """Once every exit point has known this connection point, one that is away for a moment is no obstacle: it
         knows the registered slices before it takes anything in.
         """
-        if self._has_been_ready:
+        if self._has_been_ready and not self.is_draining:
             return
         reasons = self.not_ready()
         if reasons:

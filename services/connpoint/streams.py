@@ -134,6 +134,11 @@ class Streams:
             attachment.close(reason, detail)
             self._detach(attachment)
 
+    @property
+    def are_waiting(self) -> bool:
+        """Whether something waits for a subscriber that is connected."""
+        return any(outbox.attached and len(outbox) for outbox in self._outboxes.values())
+
     def forget_all(self) -> None:
         """What was missed is not known, so no event may be resumed from: outboxes begin anew."""
         for subscriber, outbox in list(self._outboxes.items()):
