@@ -109,7 +109,7 @@ class Publishing:
     @property
     def is_drained(self) -> bool:
         """Whether everything that was taken in is confirmed."""
-        return self._core.is_drained and not self._waiting
+        return not self._log.unconfirmed and not self._waiting
 
     def close(self) -> None:
         """Whoever waits for room is told that there will be none."""

@@ -43,7 +43,8 @@ class Remembered:
     def add(self, id: str, keys: set[Key], passed: set[Batch], now_s: float) -> None:
         if not keys and not passed:
             return
-        given = _Given(keys, passed, now_s, dict.fromkeys({key[0] for key in (*keys, *passed)}, -1))
+        origins = {key[0] for key in keys} | {batch[0] for batch in passed}
+        given = _Given(keys, passed, now_s, dict.fromkeys(origins, -1))
         self._given[id] = given
         self._turns.append(id)
         self._count += len(given)

@@ -12,8 +12,8 @@ NOW_S = 100.0
 def connpoint(*distinct: str, held_max: int = 50) -> DeliveryCore:
     """Three subscriptions of anna, and one of bert."""
     core = DeliveryCore("connpoint-1", lambda: 999, held_max)
-    core.subscribers = {"s-1": "anna", "s-2": "anna", "s-3": "anna", "b-1": "bert"}
-    core.distinct = set(distinct)
+    core.subscribers.update({"s-1": "anna", "s-2": "anna", "s-3": "anna", "b-1": "bert"})
+    core.distinct.update(distinct)
     return core
 
 

@@ -13,7 +13,7 @@ CONTENT = b'{"id":"p","data":{ "raw":  1 }}'
 
 def connpoint() -> DeliveryCore:
     core = DeliveryCore("connpoint-1", lambda: 999)
-    core.subscribers = {"s-1": "anna", "s-2": "anna", "s-3": "bert"}
+    core.subscribers.update({"s-1": "anna", "s-2": "anna", "s-3": "bert"})
     return core
 
 

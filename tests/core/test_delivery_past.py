@@ -13,7 +13,7 @@ NOW_S = 100.0
 
 def connpoint(held_max: int = 10) -> DeliveryCore:
     core = DeliveryCore("connpoint-1", lambda: 999, held_max)
-    core.subscribers = {"s-1": "anna", "s-2": "anna", "s-3": "bert"}
+    core.subscribers.update({"s-1": "anna", "s-2": "anna", "s-3": "bert"})
     return core
 
 

@@ -20,6 +20,7 @@ from services.connpoint.past import Found, PastFinder
 from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
+from services.connpoint.unconfirmed import Unconfirmed
 from services.matcher.beginnings import dated, noted
 from services.matcher.searching import Judge
 from tests.core.kept_cases import kept
@@ -80,7 +81,7 @@ class Kepts(PastFinder):
             if from_s <= one.published_s and judge.accepts(seen := Seen(read_publication(one.content), None))
             if not any(other.was_given(one.published_s) and other.accepts(seen) for other in others)
         ]
-        return Found(found, self.reached_s)
+        return Found(found, self.reached_s, Unconfirmed(()))
 
 
 class Stage:
