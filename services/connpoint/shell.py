@@ -110,9 +110,7 @@ class ConnPoint(Slice):
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
         """A slice of the path that was started again may have lost what was under way."""
-        connpoints = {name: r.incarnation for name, r in slices.items() if r.layer == "connpoint"}
-        # A predecessor that was killed may be listed under the same name.
-        self._log.on_connpoints(connpoints if connpoints.get(self.name) == self.incarnation else ())
+        self._tell_log()
         path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
         if any(self._path_incarnations.get(name, incarnation) != incarnation for name, incarnation in path.items()):
             self._log.on_slice_returned(time.time())
@@ -120,12 +118,18 @@ class ConnPoint(Slice):
         self._path_incarnations.update(path)
 
     def on_registration(self, registered: bool) -> None:
+        self._tell_log()
         self._sources.on_registration(registered)
         if not registered:
             self._has_been_ready = False
-            self._log.on_connpoints(())
             self._streams.close_all("unavailable", "the connection point lost its place in the cluster")
             self._streams.forget_all()
+
+    def _tell_log(self) -> None:
+        """Of whoever is registered; a predecessor that was killed may be listed under the name of this one."""
+        connpoints = {one.name: one.incarnation for one in self.slices() if one.layer == "connpoint"}
+        is_listed = self.is_registered and connpoints.get(self.name) == self.incarnation
+        self._log.on_connpoints(connpoints if is_listed else ())
 
     def on_peer_up(self, peer: Hello) -> None:
         if peer.layer == "exitpoint":
