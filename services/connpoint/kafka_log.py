@@ -31,6 +31,7 @@ _READ_S = 0.1  # how long is waited for records before it is asked again whose t
 _READ_MAX = 500  # records at once
 _PAUSE_S = 0.5  # after Kafka did not answer
 _BACKLOG_S = 1.0  # how often is asked what others have confirmed
+_COMPLAIN_S = 10.0
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -66,6 +67,7 @@ class KafkaLog:
         self._settling: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
+        self._complained_at = -_COMPLAIN_S
         self.taken_over = 0
 
     # Life
@@ -80,7 +82,7 @@ class KafkaLog:
                 self._partitions = await self._topic.open()
                 break
             except Unavailable as error:
-                log.warning("Kafka cannot be reached", bootstrap=self._settings.kafka.bootstrap, reason=str(error))
+                self._complain("Kafka cannot be reached", error)
                 await asyncio.sleep(_PAUSE_S)
         self._core = PartitionsCore(self._name, self._partitions, self._settings.ingress)
         if self._configuration is not None:
@@ -194,7 +196,7 @@ class KafkaLog:
             except LogLost as error:
                 await self._find_lost(core, error.partitions)
             except Unavailable as error:
-                log.warning("Kafka cannot be read", reason=str(error))
+                self._complain("Kafka cannot be read", error)
                 await asyncio.sleep(_PAUSE_S)
             except Exception:
                 # Our own mistake, or aiokafka's: what is ours is read again from where it was taken last.
@@ -228,7 +230,7 @@ class KafkaLog:
         try:
             bounds = await self._topic.bounds(partitions)
         except Unavailable as error:
-            log.warning("Kafka cannot be read", reason=str(error))
+            self._complain("Kafka cannot be read", error)
             await asyncio.sleep(_PAUSE_S)
             return
         for partition, (begins, ends) in bounds.items():
@@ -250,9 +252,16 @@ class KafkaLog:
                 self._asked_s = now_s
                 self._committed = {p: one.offset for p, one in (await self._topic.committed()).items()}
         except Unavailable as error:
-            log.warning("what is confirmed cannot be written down", reason=str(error))
+            self._complain("what is confirmed cannot be written down", error)
         finally:
             self._settling = None
+
+    def _complain(self, event: str, error: Unavailable) -> None:
+        """Now and then, while it is tried all the time."""
+        now = time.monotonic()
+        if now - self._complained_at >= _COMPLAIN_S:
+            self._complained_at = now
+            log.warning(event, reason=str(error))
 
 
 def _parts(records: list[Record]) -> Iterator[list[Record]]:
