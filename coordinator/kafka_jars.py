@@ -1,6 +1,6 @@
 """The jars of Apache Kafka: fetched once from Maven Central by Maven, then kept in the user's cache.
 
-`python -m coordinator.kafka_jars` fetches them and says where they are.
+`python -m coordinator.kafka_jars` fetches them and says where they are; with `--check` it only says whether they are.
 """
 
 import fcntl
@@ -44,7 +44,7 @@ class KafkaUnusable(Exception):
 
 def find_jars() -> Path:
     """The directory of the jars; fetches them when they are not there. One process fetches, the others wait for it."""
-    kept = _cache() / f"kafka-{KAFKA_VERSION}"
+    kept = _kept()
     if kept.is_dir():
         return kept
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -85,11 +85,14 @@ def _run(command: list[str], directory: Path) -> None:
         )
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "braid"
+def _kept() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "braid" / f"kafka-{KAFKA_VERSION}"
 
 
 if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(not _kept().is_dir())
     try:
         print(find_jars())
     except KafkaUnusable as error:

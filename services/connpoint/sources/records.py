@@ -17,12 +17,13 @@ from typing import Any
 import msgspec
 
 from braid.config import Limits, Source
-from braid.content import DECODE_ERRORS, Content, ContentWriter, Value, decode_content, explain_decode_error
+from braid.content import DECODE_ERRORS, Content, ContentWriter, decode_content, explain_decode_error
 from braid.problems import Problem
 from services.connpoint.http import cloudevents
 
 EVENT_PREFIX = "ce_"  # of the headers of an event in binary mode
 CONTENT_TYPE = "content-type"
+_VERSION = f"{EVENT_PREFIX}specversion"
 
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -47,16 +48,19 @@ class RecordReader:
     """Reads the records of one source."""
 
     def __init__(self, source: Source, limits: Limits) -> None:
-        self._source = source
+        self._format = source.format
+        self._topic = source.publication_topic
+        self._key_attribute = source.key_attribute
         self._writer = ContentWriter(limits)
 
     def read(self, record: Record) -> bytes:
         """The canonical content. Raises `BadRecordError`."""
-        if record.value is None:
+        value = record.value
+        if value is None:
             raise BadRecordError("the record has no value")
-        headers = _texts(record.headers)
+        headers = _texts(record.headers) if record.headers else {}
         try:
-            content = self._content(record.value, headers)
+            content = self._content(value, headers)
             self._fill(content, record, headers)
             # What is relative is relative to when the record was written: read again, it is the same.
             return self._writer.write(content, record.timestamp_ms / 1000)
@@ -66,40 +70,39 @@ class RecordReader:
             raise BadRecordError(_reason(explain_decode_error(error, "the value"))) from None
 
     def _content(self, value: bytes, headers: dict[str, str]) -> Content:
-        format = self._source.format
+        format = self._format
         if format == "auto":
-            format = "cloudevents" if _is_event(headers) else "publication"
+            format = "cloudevents" if headers and _is_event(headers) else "publication"
         if format == "publication":
             return decode_content(value.decode())
         if format == "attributes":
             return _of_object(value.decode())
-        media_type = headers.get(CONTENT_TYPE, "").partition(";")[0].strip().lower()
-        if f"{EVENT_PREFIX}specversion" not in headers:
+        if _VERSION not in headers:
             return cloudevents.read_event(value.decode())
         attributes = {
             name.removeprefix(EVENT_PREFIX): text for name, text in headers.items() if name.startswith(EVENT_PREFIX)
         }
-        return cloudevents.read_attributes(attributes, EVENT_PREFIX, headers.get(CONTENT_TYPE), media_type, value)
+        content_type = headers.get(CONTENT_TYPE)
+        media_type = (content_type or "").partition(";")[0].strip().lower()
+        return cloudevents.read_attributes(attributes, EVENT_PREFIX, content_type, media_type, value)
 
     def _fill(self, content: Content, record: Record, headers: dict[str, str]) -> None:
-        attributes: dict[str, Value] = {}
-        if self._source.key_attribute and record.key is not None and (key := _text(record.key)) is not None:
-            attributes[self._source.key_attribute] = key
-        attributes |= {
-            name: text for name, text in headers.items() if name != CONTENT_TYPE and not name.startswith(EVENT_PREFIX)
-        }
-        if attributes:
-            content.attributes = {**attributes, **content.attributes}
-        if not content.topic:
-            content.topic = self._source.publication_topic
+        """What the value says itself comes first, then the headers, then the key."""
+        attributes = content.attributes
+        for name, text in headers.items():
+            if name not in attributes and name != CONTENT_TYPE and not name.startswith(EVENT_PREFIX):
+                attributes[name] = text
+        name = self._key_attribute
+        if name and record.key is not None and name not in attributes and (key := _text(record.key)) is not None:
+            attributes[name] = key
+        if self._topic and not content.topic:
+            content.topic = self._topic
         if not content.id:
             content.id = f"{record.topic}-{record.partition}-{record.offset}"
 
 
 def _is_event(headers: dict[str, str]) -> bool:
-    return f"{EVENT_PREFIX}specversion" in headers or headers.get(CONTENT_TYPE, "").lower().startswith(
-        cloudevents.STRUCTURED
-    )
+    return _VERSION in headers or headers.get(CONTENT_TYPE, "").lower().startswith(cloudevents.STRUCTURED)
 
 
 def _of_object(text: str) -> Content:
