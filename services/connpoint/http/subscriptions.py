@@ -9,12 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from braid.content import DECODE_ERRORS
-from braid.deliver import made_secret
+from braid.deliver import is_addressed, made_secret
+from braid.problems import Problem
 from braid.subscription import SubscriptionRecord, decode_subscription, decode_subscription_patch
 from services.connpoint.door import Door, Past
 from services.connpoint.http import openapi
 from services.connpoint.http.bodies import BodyReader
 from services.connpoint.http.decoding import explain
+from services.connpoint.http.delivery_shown import DeliveryShown, delivery_shown, unknown
+from services.connpoint.http.forwarding import Home, forward, home_elsewhere
 from services.connpoint.http.past_shown import PastShown, past_shown
 from services.connpoint.http.subscribers import check_subscriber, generated_subscriber
 
@@ -58,6 +61,7 @@ class SubscriptionShown(msgspec.Struct, rename={"from_": "from"}):
     distinct: bool | msgspec.UnsetType = msgspec.UNSET
     temporary: bool | msgspec.UnsetType = msgspec.UNSET
     deliver: DeliverShown | msgspec.UnsetType = msgspec.UNSET
+    delivery: DeliveryShown | msgspec.UnsetType = msgspec.UNSET
     past: PastShown | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -139,8 +143,20 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         response_class=Response,
         responses=openapi.answers(200, "The subscription", _SHOWN, _EXAMPLE_SHOWN, errors=(404, 503)),
     )
-    async def find(id: str) -> Response:
-        return Response(_shown(await door.find(id)), media_type="application/json")
+    async def find(id: str, request: Request) -> Response:
+        """Of one with a webhook, `delivery` says how that stands."""
+        record = await door.find(id)
+        if record.deliver is None:
+            return Response(_shown(record), media_type="application/json")
+        home = home_elsewhere(door, request, record.home)
+        if home is None:
+            delivery = await delivery_shown(door, id)
+        else:
+            try:
+                return await forward(door, request, home)
+            except Problem as problem:
+                delivery = unknown(problem)
+        return Response(_shown(record, delivery=delivery), media_type="application/json")
 
     @router.patch(
         "/v1/subscriptions/{id}",
@@ -157,6 +173,8 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
             patch = decode_subscription_patch(text)
         except DECODE_ERRORS as error:
             raise explain(error, text) from None
+        if patch.deliver is not msgspec.UNSET and (home := await _home_of(id, request)) is not None:
+            return await forward(door, request, home, text.encode())
         record = await door.change(id, patch)
         secret = made_secret(patch.deliver, record.deliver, is_new=False)
         return Response(_shown(record, secret=secret), media_type="application/json")
@@ -168,15 +186,26 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         response_class=Response,
         responses=openapi.problem_answers(404, 503),
     )
-    async def unsubscribe(id: str) -> Response:
+    async def unsubscribe(id: str, request: Request) -> Response:
+        if is_addressed(id) and (home := await _home_of(id, request)) is not None:
+            return await forward(door, request, home)
         await door.unsubscribe(id)
         return Response(status_code=204)
+
+    async def _home_of(id: str, request: Request) -> Home | None:
+        """Elsewhere, and there: what waits for it is known only to that one."""
+        home = home_elsewhere(door, request, (await door.find(id)).home)
+        return home if home is not None and home.address else None
 
     return router
 
 
-def _shown(record: SubscriptionRecord, past: Past | None = None, secret: str = "") -> bytes:
+def _shown(
+    record: SubscriptionRecord, past: Past | None = None, secret: str = "", delivery: DeliveryShown | None = None
+) -> bytes:
     shown = record.public()
+    if delivery is not None:
+        shown["delivery"] = delivery
     if secret:
         shown["deliver"]["webhook"]["secret"] = secret
     if past is not None:
