@@ -185,6 +185,26 @@ class Delivery(Section):
     )
 
 
+class Webhooks(Section):
+    """Notifications that are posted to the addresses of subscriptions."""
+
+    allow_private: bool = Field(False, description="also to addresses that are not public, such as loopback")
+    timeout_s: float = Field(10.0, gt=0, description="how long one attempt may take")
+    batch_notifications_max: int = Field(100, ge=1, description="notifications in one request")
+    batch_bytes_max: int = Field(256 * KIB, ge=1)
+    retry_s: float = Field(1.0, gt=0, description="the pause after the first failure; it doubles")
+    retry_s_max: float = Field(3600.0, gt=0, description="the longest pause, also one that a receiver asks for")
+    attempts_max: int = Field(20, ge=1, description="of one request; then it is a dead letter")
+    refusals_max: int = Field(3, ge=1, description="attempts of a request that the receiver does not want")
+    age_s_max: float = Field(86_400.0, gt=0, description="how old a notification may be when it is tried in vain")
+    queue_notifications_max: int = Field(50_000, ge=1, description="notifications that wait for one endpoint")
+    queue_bytes_max: int = Field(32 * MIB, ge=KIB)
+    dead_letters_max: int = Field(1_000, ge=0, description="notifications in dead letters of one endpoint")
+    disk_bytes_max: int = Field(1024 * MIB, ge=MIB, description="notifications of all endpoints of a connection point")
+    requests_max: int = Field(256, ge=4, description="requests under way, and a quarter of it for retries")
+    requests_per_host_max: int = Field(32, ge=1)
+
+
 class Matching(Section):
     fsync: Literal["always", "interval", "never"] = "interval"
     fsync_interval_s: float = Field(1.0, gt=0)
@@ -218,6 +238,11 @@ class ExitPoint(Section):
     gather_s_max: float = Field(
         60.0, gt=0, description="an incomplete publication whose origin fell silent is let go after this"
     )
+    away_s_max: float = Field(
+        60.0,
+        ge=0,
+        description="how long a connection point that crashed is waited for, for subscriptions with an address",
+    )
 
 
 class Logs(Section):
@@ -236,6 +261,7 @@ class Settings(Section):
     ingress: Ingress = Ingress()
     kafka: Kafka = Kafka()
     delivery: Delivery = Delivery()
+    webhooks: Webhooks = Webhooks()
     matching: Matching = Matching()
     storage: Storage = Storage()
     exitpoint: ExitPoint = ExitPoint()

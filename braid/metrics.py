@@ -79,6 +79,25 @@ SUBSCRIBERS_DISCONNECTED = Counter("braid_subscribers_disconnected_total", "Subs
 OUTBOXES = Gauge("braid_outboxes", "Subscribers with an outbox")
 OUTBOX_BYTES = Gauge("braid_outbox_bytes", "Bytes held for all subscribers")
 
+WEBHOOK_ENDPOINTS = Gauge("braid_webhook_endpoints", "Subscriptions with a webhook, by the state of it", ["state"])
+WEBHOOK_REQUESTS = Counter("braid_webhook_requests_total", "Attempts to post, by what was answered", ["answer"])
+WEBHOOK_REQUEST_SECONDS = Histogram(
+    "braid_webhook_request_seconds", "Time one attempt took, answered or not", buckets=_SECONDS
+)
+WEBHOOK_DELAY_SECONDS = Histogram(
+    "braid_webhook_delay_seconds",
+    "From when the oldest notification of a request came to when it had arrived",
+    buckets=(*_SECONDS, 60, 600, 3600, 36000),
+)
+WEBHOOK_NOTIFICATIONS = Counter(
+    "braid_webhook_notifications_total",
+    "Notifications posted (delivered), given up (buried), or lost (dropped)",
+    ["fate"],
+)
+WEBHOOK_WAITING = Gauge("braid_webhook_waiting", "Notifications that have not arrived, of all endpoints")
+WEBHOOK_DEAD_LETTERS = Gauge("braid_webhook_dead_letters", "Notifications in dead letters, of all endpoints")
+WEBHOOK_BYTES = Gauge("braid_webhook_bytes", "Bytes of both on disk")
+
 SUBSCRIPTIONS = Gauge("braid_subscriptions", "Subscriptions held", ["layer"])
 SUBSCRIPTIONS_REFUSED = Gauge(
     "braid_subscriptions_refused", "Subscriptions that found the index of the matcher full, since start"

@@ -14,12 +14,13 @@ from braid.messages import FindSubscriptions, Subscribe, SubscriptionsFound
 from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
 from services.connpoint.catching_up import TooMuchHeldError
-from services.connpoint.delivery import DeliveryCore
+from services.connpoint.delivery import Addressed, DeliveryCore
 from services.connpoint.door import Past
 from services.connpoint.earlier import relied_on, waited_for
 from services.connpoint.past import Found, PastFinder
 from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
+from services.connpoint.webhooks.courier import Courier
 
 log = structlog.get_logger()
 
@@ -36,6 +37,7 @@ class PastGiver:
         settings: Settings,
         delivery: DeliveryCore,
         streams: Streams,
+        courier: Courier,
         *,
         questions: Questions,
         past: PastFinder,
@@ -45,6 +47,7 @@ class PastGiver:
         self._settings = settings
         self._delivery = delivery
         self._streams = streams
+        self._courier = courier
         self._questions = questions
         self._past = past
         self._find_all = find_all  # of a subscriber
@@ -65,7 +68,7 @@ class PastGiver:
             self._settings.delivery.outbox_bytes_max // 2,
         )
         publications = await self._hand_out(record, found)
-        if record.id in self._delivery.subscribers:  # else it was ended, or moved away
+        if record.id in self._delivery:  # else it was ended, or moved away
             await self._note(record, max(record.from_s, math.nextafter(found.reached_s, math.inf)))
         return Past(publications, found.is_complete)
 
@@ -87,12 +90,11 @@ class PastGiver:
 
     async def _find_others(self, record: SubscriptionRecord) -> list[SubscriptionRecord]:
         """Without those of this connection point that have failed here and are not gone yet."""
-        routed = self._delivery.subscribers
         return [
             other
             async for page in self._find_all(record.subscriber)
             for other in page
-            if other.id != record.id and (other.home != self._name or other.id in routed)
+            if other.id != record.id and (other.home != self._name or other.id in self._delivery)
         ]
 
     async def _hand_out(self, record: SubscriptionRecord, found: Found) -> int:
@@ -101,7 +103,10 @@ class PastGiver:
         try:
             for part in self._delivery.give_past(record.id, found.newest, time.time()):
                 publications += part.of_past
-                if part.contents:
+                if record.deliver is not None:
+                    together = zip(part.keys, part.contents, strict=True)
+                    await self._courier.delivered([Addressed(record.id, key, payload) for key, payload in together])
+                elif part.contents:
                     self._streams.deliver({record.subscriber: part.contents}, asyncio.get_running_loop().time())
                 await asyncio.sleep(0)
         except TooMuchHeldError:

@@ -17,7 +17,14 @@ from braid.slice import Slice
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
 from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
-from services.connpoint.door import Attachment, KeptPublication, MatchesExplained, Past
+from services.connpoint.door import (
+    Attachment,
+    DeadLetter,
+    DeliveryState,
+    KeptPublication,
+    MatchesExplained,
+    Past,
+)
 from services.connpoint.explaining import Explaining
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
@@ -29,6 +36,9 @@ from services.connpoint.scaling import Scalings
 from services.connpoint.sources.reading import Sources
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
+from services.connpoint.webhooks.courier import Courier
+from services.connpoint.webhooks.outbox import WebhookOutbox
+from services.connpoint.webhooks.posting import Poster
 
 log = structlog.get_logger()
 
@@ -47,13 +57,17 @@ class ConnPoint(Slice):
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
         self._questions = Questions(settings.api.request_timeout_s, self.perform)
         self._past = PastFinder(name, settings, self._questions)
+        self._courier = Courier(
+            settings, WebhookOutbox(self.directory / "webhooks", settings), Poster(settings.webhooks)
+        )
         self._subscribing = Subscribing(
-            name, settings, self._delivery, self._streams, questions=self._questions, past=self._past
+            name, settings, self._delivery, self._streams, self._courier, questions=self._questions, past=self._past
         )
         self._explaining = Explaining(name, settings, self._questions)
         self._scalings = Scalings(self.coordination, self.configuration)
         self._http: HttpServer | None = None
         self._restored = False
+        self._early: list[tuple[Hello, list[Any]]] = []  # notifications, until it is known whose they are
         self._has_been_ready = False  # since it was registered
         self._restoring: asyncio.Task[None] | None = None
         self._exitpoints_linked: set[str] = set()
@@ -63,6 +77,7 @@ class ConnPoint(Slice):
 
     async def open(self) -> None:
         await self._log.open()
+        await self._courier.open()
         self._sources.start()
 
     async def serve_http(self, host: str, port: int) -> int:
@@ -82,6 +97,7 @@ class ConnPoint(Slice):
         self._publishing.close()
         if self._http is not None:
             await self._http.stop()
+        await self._courier.close()
         await self._log.close()
 
     # Cluster
@@ -122,6 +138,7 @@ class ConnPoint(Slice):
 
     def on_peer_down(self, peer: Hello) -> None:
         self._exitpoints_linked.discard(peer.name)
+        self._early = [early for early in self._early if early[0].name != peer.name]  # it sends them again
 
     async def _restore(self) -> None:
         while not self._restored:
@@ -132,6 +149,9 @@ class ConnPoint(Slice):
             else:
                 self._restored = True
                 log.info("restored", subscriptions=restored)
+                early, self._early = self._early, []
+                for peer, run in early:
+                    self._on_notifications(peer, run)
 
     def not_ready(self) -> list[str]:
         reasons = [] if self.is_registered else ["not registered with ZooKeeper"]
@@ -151,9 +171,10 @@ class ConnPoint(Slice):
 
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         if kind is messages.Notifications:
-            payloads, receipts = self._delivery.on_notifications(peer.name, run, time.time_ns())
-            self._streams.deliver(payloads, asyncio.get_running_loop().time())
-            self.perform(receipts)
+            if self._restored:
+                self._on_notifications(peer, run)
+            else:
+                self._early.append((peer, run))
             return
         for message in run:
             match message:
@@ -175,12 +196,18 @@ class ConnPoint(Slice):
                 case _:
                     self.reject(peer, kind)
 
+    def _on_notifications(self, peer: Hello, run: list[messages.Notifications]) -> None:
+        payloads, addressed, receipts = self._delivery.on_notifications(peer.name, run, time.time_ns())
+        self._streams.deliver(payloads, asyncio.get_running_loop().time())
+        self._courier.deliver(addressed, lambda: self.perform(receipts))
+
     def on_tick(self, now_s: float) -> None:
         self._publishing.on_tick(now_s)
         self._sources.on_tick(now_s)
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
         self._delivery.on_tick(now_s)
+        self._courier.on_tick(now_s)
         metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
         metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
 
@@ -207,6 +234,15 @@ class ConnPoint(Slice):
 
     def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
         return self._subscribing.find_all(subscriber=subscriber)
+
+    async def delivery_of(self, id: str) -> DeliveryState:
+        return await self._courier.delivery_of(id)
+
+    async def dead_letters_of(self, id: str, most: int) -> list[DeadLetter]:
+        return await self._courier.dead_letters_of(id, most)
+
+    async def replay(self, id: str, letters: set[str] | None) -> tuple[int, int]:
+        return await self._courier.replay(id, letters)
 
     async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
         self._check_ready()

@@ -9,6 +9,8 @@ Invariants:
   a batch whose `previous` is neither released nor below the watermark is held.
 - A batch is confirmed to its origin once, and only when every connection point concerned has received it
   or is gone; a repetition of a done one is answered with the confirmation again and delivered to nobody.
+- A connection point that crashed is gone for those of its subscriptions that are delivered over connections. For those
+  with an address it is waited for (`away.py`).
 - Memory is bounded by the windows of the origins: `done` is pruned by the watermark that every message carries.
 """
 
@@ -21,6 +23,7 @@ from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Match, Notificati
 from braid.seen import SeenSequences
 from braid.source_logs import is_source
 from braid.standing_in import owner_of
+from services.exitpoint.away import Away, addressed_only
 from services.exitpoint.scaling import ExitPointScaling
 
 _ATTEMPTS_MAX = 8  # of one batch, the latest; before there are more of them, each had minutes
@@ -60,7 +63,14 @@ class Origin:
 
 
 class ExitPointCore:
-    def __init__(self, name: str, clock_ns: Callable[[], int], gathers_max: int, gather_s_max: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock_ns: Callable[[], int],
+        gathers_max: int,
+        gather_s_max: float,
+        away_s_max: float = 60.0,
+    ) -> None:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._gathers_max = gathers_max
@@ -68,6 +78,7 @@ class ExitPointCore:
         self._origins: dict[str, Origin] = {}
         self._connpoints: dict[str, int] = {}  # registered connection points and their incarnation
         self._owners: dict[str, str] = {}  # the connection point of each log, as long as the same are registered
+        self._away = Away(away_s_max)
         self.scaling = ExitPointScaling(name)
         self.gathers = 0
         self.dropped = 0
@@ -198,17 +209,28 @@ class ExitPointCore:
         return self._effects()
 
     def _forget(self, connpoint: str) -> None:
-        """Its subscribers are gone with it, so nobody waits for these any more."""
+        """Its subscribers are gone with it, so nobody waits for these any more, except for those with an address."""
         for origin in self._origins.values():
             for sequence, gather in list(origin.gathers.items()):
-                if connpoint in gather.awaiting:
-                    self.undeliverable += 1
-                    gather.awaiting.discard(connpoint)
-                    if not gather.awaiting:
-                        self._finish(origin, sequence, gather)
+                if connpoint not in gather.awaiting or self._still_awaits(gather, connpoint):
+                    continue
+                gather.awaiting.discard(connpoint)
+                if not gather.awaiting:
+                    self._finish(origin, sequence, gather)
+
+    def _still_awaits(self, gather: Gather, connpoint: str) -> bool:
+        """Whether the batch waits for a connection point that is not there; only for what it will still want then."""
+        matches = gather.matched[connpoint]
+        left = addressed_only(matches) if self._away.is_awaited(connpoint) else []
+        self.undeliverable += left != matches
+        gather.matched[connpoint] = left
+        return bool(left)
 
     def on_tick(self, now_s: float) -> list[Send]:
         """Lets go of what nobody will complete: an origin that lives would have sent it again."""
+        for connpoint in self._away.on_tick(now_s, self._connpoints):
+            self._forget(connpoint)
+        sends = self._effects()  # before the origins that they go to are forgotten
         before_s = now_s - self._gather_s_max
         for name, origin in list(self._origins.items()):
             if origin.heard_s >= before_s:
@@ -220,7 +242,7 @@ class ExitPointCore:
                     self.dropped += 1
             if not origin.gathers and not self._is_running(origin):
                 del self._origins[name]
-        return self._effects()
+        return sends
 
     def _is_running(self, origin: Origin) -> bool:
         incarnation = self._connpoints.get(origin.log)
@@ -254,8 +276,8 @@ class ExitPointCore:
                 if connpoint in self._connpoints:
                     gather.awaiting.add(connpoint)
                     self._notify(origin, sequence, gather, connpoint)
-                else:
-                    self.undeliverable += 1
+                elif self._still_awaits(gather, connpoint):
+                    gather.awaiting.add(connpoint)
             if not gather.awaiting:
                 self._finish(origin, sequence, gather)
             ready += self._successors(origin, sequence)

@@ -22,7 +22,7 @@ class ExitPoint(ProbedSlice):
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
         limits = settings.exitpoint
-        self._core = ExitPointCore(name, time.time_ns, limits.gathers_max, limits.gather_s_max)
+        self._core = ExitPointCore(name, time.time_ns, limits.gathers_max, limits.gather_s_max, limits.away_s_max)
 
     def targets(self) -> list[str]:
         return [registration.name for registration in self.slices() if registration.layer == "connpoint"]

@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ from services.connpoint.past import Found, PastFinder
 from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
+from services.connpoint.webhooks.courier import Courier
+from services.connpoint.webhooks.outbox import WebhookOutbox
+from services.connpoint.webhooks.posting import Poster
 from services.matcher.beginnings import dated, noted
 from services.matcher.searching import Judge
 from tests.core.kept_cases import kept
@@ -90,8 +94,9 @@ class Stage:
         self.past = Kepts(settings, self.matchers)
         self.core = DeliveryCore("connpoint-1", time.time_ns)
         self.streams = Streams(1, settings.delivery, lambda _: None)
+        courier = Courier(settings, WebhookOutbox(Path("unused"), settings), Poster(settings.webhooks))
         self.subscribing = Subscribing(
-            "connpoint-1", settings, self.core, self.streams, questions=self.matchers, past=self.past
+            "connpoint-1", settings, self.core, self.streams, courier, questions=self.matchers, past=self.past
         )
 
     def publish(self, *moments: float, padding: int = 0) -> None:

@@ -142,7 +142,7 @@ class SimulatedConnPoint(TickingSlice):
 
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         if kind is messages.Notifications:
-            payloads, receipts = self.delivery.on_notifications(sender.name, run, 0)
+            payloads, _, receipts = self.delivery.on_notifications(sender.name, run, 0)
             for subscriber, own in payloads.items():
                 self._deliver(subscriber, own)
             self.perform(receipts)
