@@ -166,17 +166,6 @@ class Kafka(Section):
     poll_records_max: int = Field(1_000, ge=1, le=10_000, description="records that are read at once")
     commit_s: float = Field(1.0, gt=0, le=60, description="how often is committed what is confirmed")
     replication: int = Field(1, ge=1, le=32, description="of topics for dead letters, when they have to be made")
-    sink_topics: tuple[str, ...] = Field(
-        (),
-        description="topics that subscriptions may be delivered to; * and ? stand for others; none unless named here",
-    )
-    sink: Literal["transactional", "idempotent"] = Field(
-        "transactional", description="exactly once behind a crash too, or sooner there and after a crash perhaps twice"
-    )
-    sink_lanes_max: int = Field(64, ge=1, le=1024, description="topics that one connection point delivers to")
-    sink_bytes_max: int = Field(
-        1024 * MIB, ge=MIB, description="on disk for one topic; beyond it, what comes is dropped and counted"
-    )
 
 
 class Delivery(Section):

@@ -56,17 +56,6 @@ KAFKA_SOURCE_WINDOW = Gauge("braid_kafka_source_window", "Publications from Kafk
 KAFKA_SOURCE_AGAIN = Gauge("braid_kafka_source_sent_again", "Publications from Kafka sent again since start")
 KAFKA_SOURCE_FAILURES = Counter("braid_kafka_source_failures_total", "Times that reading began anew after a failure")
 KAFKA_SOURCE_LOST = Gauge("braid_kafka_source_lost", "Records that were deleted before they were read, since start")
-KAFKA_SINK_RECORDS = Counter(
-    "braid_kafka_sink_records_total", "Notifications for topics of Kafka, and what became of them", ["topic", "fate"]
-)
-KAFKA_SINK_WAITING = Gauge("braid_kafka_sink_waiting", "Notifications that wait for their topic", ["topic"])
-KAFKA_SINK_BYTES = Gauge("braid_kafka_sink_bytes", "Bytes on disk that wait for topics")
-KAFKA_SINK_FAILURES = Counter(
-    "braid_kafka_sink_failures_total", "Times that writing to a topic began anew after a failure", ["topic"]
-)
-KAFKA_SINK_DELAY_SECONDS = Histogram(
-    "braid_kafka_sink_delay_seconds", "From receipt to the topic, the oldest of each write", buckets=_SECONDS
-)
 INGRESS_WRITE_SECONDS = Histogram("braid_ingress_write_seconds", "Time one write to Kafka took", buckets=_SECONDS)
 INGRESS_WRITES_FAILED = Gauge("braid_ingress_writes_failed", "Writes to Kafka that failed, since start")
 INGRESS_WAITING = Gauge("braid_ingress_waiting", "Publications that wait for Kafka to have them")

@@ -131,12 +131,12 @@ class DeliveryCore:
         Ordering duty: each part is in the outbox before the next one is asked for.
         """
         for part in self.catching_up.give(id, past, now_s):
-            yield Part(part.keys, [payload_of([id], content) for content in part.contents], part.of_past)
+            yield Part(part.keys, [_payload([id], content) for content in part.contents], part.of_past)
 
     def on_tick(self, now_s: float) -> None:
-        self.catching_up.on_tick(self.watermark_of, now_s)
+        self.catching_up.on_tick(self._watermark_of, now_s)
 
-    def watermark_of(self, origin: str) -> int:
+    def _watermark_of(self, origin: str) -> int:
         latest = self._latest.get(origin)
         return 0 if latest is None else latest.watermark
 
@@ -154,9 +154,9 @@ class DeliveryCore:
                 if subscriber is None:
                     self._set_aside(ids[0], notification, place, content, addressed)
                 elif subscriber in payloads:
-                    payloads[subscriber].append(payload_of(ids, content))
+                    payloads[subscriber].append(_payload(ids, content))
                 else:
-                    payloads[subscriber] = [payload_of(ids, content)]
+                    payloads[subscriber] = [_payload(ids, content)]
                 continue
             by_subscriber: dict[str, list[str]] = {}
             for id in ids:
@@ -166,7 +166,7 @@ class DeliveryCore:
                 else:
                     by_subscriber.setdefault(subscriber, []).append(id)
             for subscriber, own in by_subscriber.items():
-                payloads.setdefault(subscriber, []).append(payload_of(own, content))
+                payloads.setdefault(subscriber, []).append(_payload(own, content))
 
     def _set_aside(
         self, id: str, notification: Notifications, place: int, content: bytes, addressed: list[Addressed]
@@ -174,7 +174,7 @@ class DeliveryCore:
         """It is for no connection."""
         if id in self.addressed:
             key = notification.origin, notification.sequence, place
-            addressed.append(Addressed(id, key, payload_of([id], content)))
+            addressed.append(Addressed(id, key, _payload([id], content)))
         else:
             self.unclaimed += 1
 
@@ -189,6 +189,6 @@ class DeliveryCore:
         return latest
 
 
-def payload_of(ids: list[str], content: bytes) -> bytes:
+def _payload(ids: list[str], content: bytes) -> bytes:
     """Ids are made by connection points from letters, digits and dashes, so they need no escaping."""
     return b'{"subscriptions":["%b"],"publication":%b}' % ('","'.join(ids).encode(), content)

@@ -14,13 +14,13 @@ from braid.messages import FindSubscriptions, Subscribe, SubscriptionsFound
 from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
 from services.connpoint.catching_up import TooMuchHeldError
-from services.connpoint.couriers import Couriers
 from services.connpoint.delivery import Addressed, DeliveryCore
 from services.connpoint.door import Past
 from services.connpoint.earlier import relied_on, waited_for
 from services.connpoint.past import Found, PastFinder
 from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
+from services.connpoint.webhooks.courier import Courier
 
 log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ class PastGiver:
         settings: Settings,
         delivery: DeliveryCore,
         streams: Streams,
-        couriers: Couriers,
+        courier: Courier,
         *,
         questions: Questions,
         past: PastFinder,
@@ -47,7 +47,7 @@ class PastGiver:
         self._settings = settings
         self._delivery = delivery
         self._streams = streams
-        self._couriers = couriers
+        self._courier = courier
         self._questions = questions
         self._past = past
         self._find_all = find_all  # of a subscriber
@@ -105,8 +105,7 @@ class PastGiver:
                 publications += part.of_past
                 if record.deliver is not None:
                     together = zip(part.keys, part.contents, strict=True)
-                    past = [Addressed(record.id, key, payload) for key, payload in together]
-                    await self._couriers.delivered(record, past)
+                    await self._courier.delivered([Addressed(record.id, key, payload) for key, payload in together])
                 elif part.contents:
                     self._streams.deliver({record.subscriber: part.contents}, asyncio.get_running_loop().time())
                 await asyncio.sleep(0)

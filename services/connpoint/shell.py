@@ -16,7 +16,6 @@ from braid.scaling import Ask, Progress, ScalingRecord
 from braid.slice import Slice
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
 from braid.topology import Configuration, Registration
-from services.connpoint.couriers import Couriers
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.door import (
     Attachment,
@@ -34,8 +33,6 @@ from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
 from services.connpoint.scaling import Scalings
-from services.connpoint.sinks.courier import TopicCourier
-from services.connpoint.sinks.outbox import SinkOutbox
 from services.connpoint.sources.reading import Sources
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
@@ -60,15 +57,11 @@ class ConnPoint(Slice):
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
         self._questions = Questions(settings.api.request_timeout_s, self.perform)
         self._past = PastFinder(name, settings, self._questions)
-        webhooks = WebhookOutbox(self.directory / "webhooks", settings)
-        sinks = SinkOutbox(self.directory / "sinks", settings.ingress)
-        self._couriers = Couriers(
-            settings,
-            Courier(settings, webhooks, Poster(settings.webhooks)),
-            TopicCourier(name, settings, sinks, self._delivery.watermark_of),
+        self._courier = Courier(
+            settings, WebhookOutbox(self.directory / "webhooks", settings), Poster(settings.webhooks)
         )
         self._subscribing = Subscribing(
-            name, settings, self._delivery, self._streams, self._couriers, questions=self._questions, past=self._past
+            name, settings, self._delivery, self._streams, self._courier, questions=self._questions, past=self._past
         )
         self._explaining = Explaining(name, settings, self._questions)
         self._scalings = Scalings(self.coordination, self.configuration)
@@ -84,7 +77,7 @@ class ConnPoint(Slice):
 
     async def open(self) -> None:
         await self._log.open()
-        await self._couriers.open()
+        await self._courier.open()
         self._sources.start()
 
     async def serve_http(self, host: str, port: int) -> int:
@@ -104,7 +97,7 @@ class ConnPoint(Slice):
         self._publishing.close()
         if self._http is not None:
             await self._http.stop()
-        await self._couriers.close()
+        await self._courier.close()
         await self._log.close()
 
     # Cluster
@@ -206,7 +199,7 @@ class ConnPoint(Slice):
     def _on_notifications(self, peer: Hello, run: list[messages.Notifications]) -> None:
         payloads, addressed, receipts = self._delivery.on_notifications(peer.name, run, time.time_ns())
         self._streams.deliver(payloads, asyncio.get_running_loop().time())
-        self._couriers.deliver(addressed, lambda: self.perform(receipts))
+        self._courier.deliver(addressed, lambda: self.perform(receipts))
 
     def on_tick(self, now_s: float) -> None:
         self._publishing.on_tick(now_s)
@@ -214,7 +207,7 @@ class ConnPoint(Slice):
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
         self._delivery.on_tick(now_s)
-        self._couriers.on_tick(now_s)
+        self._courier.on_tick(now_s)
         metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
         metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
 
@@ -243,13 +236,13 @@ class ConnPoint(Slice):
         return self._subscribing.find_all(subscriber=subscriber)
 
     async def delivery_of(self, id: str) -> DeliveryState:
-        return await self._couriers.delivery_of(id)
+        return await self._courier.delivery_of(id)
 
     async def dead_letters_of(self, id: str, most: int) -> list[DeadLetter]:
-        return await self._couriers.webhooks.dead_letters_of(id, most)
+        return await self._courier.dead_letters_of(id, most)
 
     async def replay(self, id: str, letters: set[str] | None) -> tuple[int, int]:
-        return await self._couriers.webhooks.replay(id, letters)
+        return await self._courier.replay(id, letters)
 
     async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
         self._check_ready()

@@ -24,7 +24,6 @@ from braid.messages import (
 )
 from braid.selector import hash64
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord, apply_patch, check_subscription
-from services.connpoint.couriers import Couriers
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.door import Past
 from services.connpoint.earlier import begins_in_the_past
@@ -32,6 +31,8 @@ from services.connpoint.giving import PastGiver
 from services.connpoint.past import PastFinder
 from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
+from services.connpoint.webhooks.addresses import check_url
+from services.connpoint.webhooks.courier import Courier
 
 log = structlog.get_logger()
 
@@ -46,7 +47,7 @@ class Subscribing:
         settings: Settings,
         delivery: DeliveryCore,
         streams: Streams,
-        couriers: Couriers,
+        courier: Courier,
         *,
         questions: Questions,
         past: PastFinder,
@@ -55,10 +56,10 @@ class Subscribing:
         self._settings = settings
         self._delivery = delivery
         self._streams = streams
-        self._couriers = couriers
+        self._courier = courier
         self._questions = questions
         self._giver = PastGiver(
-            name, settings, delivery, streams, couriers, questions=questions, past=past, find_all=self._find_all_of
+            name, settings, delivery, streams, courier, questions=questions, past=past, find_all=self._find_all_of
         )
         self._by_subscriber: dict[str, set[str]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -83,7 +84,7 @@ class Subscribing:
                 temporary=temporary,
             )
         )
-        self._couriers.check(record)
+        self._check_address(record)
         wants_past = begins_in_the_past(record)
         past: Past | None = None
         if wants_past:
@@ -95,7 +96,7 @@ class Subscribing:
         except BaseException:
             # The caller was told that it failed, so it must not exist; a matcher may have stored it nevertheless.
             self._unroute(record.id)
-            self._couriers.remove(record.id)
+            self._courier.remove(record.id)
             self._end_later([record.id], void=None if wants_past else record)
             raise
         return record, past
@@ -107,10 +108,10 @@ class Subscribing:
         if record.deliver == before.deliver:
             await self._put(record)
             return record
-        self._couriers.check(record)
+        self._check_address(record)
         if record.home == self._name:
             await self._put(record)
-            self._couriers.expect(record)
+            self._courier.expect(record)
         else:
             record = msgspec.structs.replace(record, home=self._name)
             await self._store(record)
@@ -119,7 +120,7 @@ class Subscribing:
     async def unsubscribe(self, id: str) -> None:
         answers = await self._questions.ask(hash64(id), self._unsubscribe(id))
         known = self._unroute(id)
-        self._couriers.remove(id)
+        self._courier.remove(id)
         if not known and not answers[0].existed:
             raise problems.not_found("subscription", id)
 
@@ -158,7 +159,7 @@ class Subscribing:
                 if record.deliver is None:
                     self._streams.expect(record.subscriber, record.temporary, loop.time(), dormant=not record.temporary)
             restored += len(page)
-        self._couriers.on_restored()
+        self._courier.on_restored()
         return restored
 
     async def bring_home(self, subscriber: str) -> None:
@@ -209,7 +210,7 @@ class Subscribing:
 
     def on_subscription_gone(self, message: SubscriptionGone) -> None:
         self._unroute(message.id)
-        self._couriers.end(message.id)
+        self._courier.end(message.id)
 
     def on_tick(self) -> None:
         metrics.SUBSCRIPTIONS.labels("connpoint").set(len(self._delivery))
@@ -228,6 +229,10 @@ class Subscribing:
     async def _put(self, record: SubscriptionRecord) -> None:
         await self._questions.ask(hash64(record.id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
 
+    def _check_address(self, record: SubscriptionRecord) -> None:
+        if record.deliver is not None:
+            check_url(record.deliver.url, allow_private=self._settings.webhooks.allow_private)
+
     def _unsubscribe(self, id: str) -> Callable[[int, int], Unsubscribe]:
         return lambda epoch, ref: Unsubscribe(epoch, ref, self._name, id)
 
@@ -245,7 +250,7 @@ class Subscribing:
     def _route(self, record: SubscriptionRecord) -> None:
         if record.deliver is not None:
             self._delivery.addressed.add(record.id)
-            self._couriers.expect(record)
+            self._courier.expect(record)
             return
         self._delivery.subscribers[record.id] = record.subscriber
         if record.distinct:

@@ -36,16 +36,10 @@ class WebhookShown(msgspec.Struct):
     ) = msgspec.UNSET
 
 
-class TopicShown(msgspec.Struct):
-    topic: str
-    key: str | msgspec.UnsetType = msgspec.UNSET
-
-
 class DeliverShown(msgspec.Struct):
-    """Where notifications go, when not over a connection of the subscriber; one of them."""
+    """Where notifications go, when not over a connection of the subscriber."""
 
-    webhook: WebhookShown | msgspec.UnsetType = msgspec.UNSET
-    kafka: TopicShown | msgspec.UnsetType = msgspec.UNSET
+    webhook: WebhookShown
 
 
 class SubscriptionShown(msgspec.Struct, rename={"from_": "from"}):
@@ -150,7 +144,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         responses=openapi.answers(200, "The subscription", _SHOWN, _EXAMPLE_SHOWN, errors=(404, 503)),
     )
     async def find(id: str, request: Request) -> Response:
-        """Of one with an address, `delivery` says how that stands."""
+        """Of one with a webhook, `delivery` says how that stands."""
         record = await door.find(id)
         if record.deliver is None:
             return Response(_shown(record), media_type="application/json")

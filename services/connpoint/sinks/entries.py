@@ -9,9 +9,6 @@ import msgspec
 from aiokafka.partitioner import murmur2
 
 from braid.content import Value
-from services.connpoint.delivery import Addressed, payload_of
-
-_AROUND_ID = len(payload_of([""], b"")) - 1
 
 SUBSCRIPTION, PUBLICATION, NUMBER = "braid-subscription", "braid-publication", "braid-number"
 
@@ -23,11 +20,6 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     key_attribute: str  # which attribute is the key; empty: none
     content: bytes
     received_ms: int
-
-
-def content_of(addressed: Addressed) -> bytes:
-    """The publication in a payload, which has the id of one subscription before it."""
-    return addressed.payload[_AROUND_ID + len(addressed.id) : -1]
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):

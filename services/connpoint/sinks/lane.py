@@ -1,12 +1,10 @@
 """One topic that subscriptions are delivered to: takes what waits for it, in its order, and writes it.
 
-    closed ──something waits──▶ sending ──nothing waits──▶ idle ──something waits──▶ sending
-                                   │ ▲
-                                   ▼ │ after a pause
-                                 pausing (it failed)
+    closed ──something waits──▶ opening ──position known──▶ writing ──nothing waits──▶ idle ──something waits──▶ writing
+       ▲                          │                            │
+       └────── after a pause ◀────┴───────── it failed ────────┘
 
-Nothing is forgotten before Kafka has it. After a failure nobody knows what Kafka has, so the writer is closed, and the
-next one is told where it stands.
+Nothing is forgotten before Kafka has it. After a failure nobody knows what Kafka has, so it is closed, and asked.
 """
 
 import asyncio
@@ -26,8 +24,10 @@ log = structlog.get_logger()
 
 _PAUSE_S = 0.25  # after a failure; doubled each time up to the most
 _PAUSE_S_MAX = 15.0
-_PAGE_MAX = 2_000  # entries that are written together
+_PAGE_MAX = 2_000  # entries of one transaction
 _PAGE_BYTES_MAX = 4 * 1024 * 1024
+
+State = Literal["closed", "idle", "writing", "pausing"]
 
 
 class Writer(Protocol):
@@ -41,15 +41,10 @@ class Writer(Protocol):
 class Lane:
     def __init__(self, topic: str, outbox: SinkOutbox, writer: Writer) -> None:
         self.topic = topic
-        self.state: Literal["idle", "sending", "pausing"] = "idle"
-        self.failures = 0  # since the last success
-        self.delivered = 0
-        self.last_success_s = self.last_failure_s = self.next_attempt_s = 0.0
+        self.state: State = "closed"
         self.last_error = ""
-        self._line = outbox.line(topic)
         self._outbox = outbox
         self._writer = writer
-        self._too_large: set[int] = set()
         self._news = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -62,17 +57,18 @@ class Lane:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
+        pause_s = _PAUSE_S
         while True:
             await self._until_something_waits()
-            self.state = "sending"
             try:
                 await self._open()
                 while True:
+                    self.state = "writing"
                     await self._write_page()
+                    pause_s, self.last_error = _PAUSE_S, ""
                     self.state = "idle"
                     await self._until_something_waits()
-                    self.state = "sending"
-            except (KafkaError, OSError, TimeoutError, TooLarge) as error:
+            except (KafkaError, OSError, TimeoutError) as error:
                 self._on_failure(text_of(error))
             except Exception as error:
                 # Our own mistake, or aiokafka's: it begins anew, as after any other failure.
@@ -80,45 +76,39 @@ class Lane:
                 self._on_failure(text_of(error))
             finally:
                 await self._writer.close()
-            await asyncio.sleep(max(0.0, self.next_attempt_s - time.time()))
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
     def _on_failure(self, reason: str) -> None:
-        pause_s = min(_PAUSE_S * 2.0 ** min(self.failures, 10), _PAUSE_S_MAX)
-        self.failures += 1
-        self.state, self.last_error, self.last_failure_s = "pausing", reason, time.time()
-        self.next_attempt_s = self.last_failure_s + pause_s
+        self.state, self.last_error = "pausing", reason
         metrics.KAFKA_SINK_FAILURES.labels(self.topic).inc()
         log.warning("a topic cannot be written", topic=self.topic, reason=reason)
 
     async def _until_something_waits(self) -> None:
-        while not self._line.waiting:
+        while not self._outbox.lines[self.topic].waiting:
             self._news.clear()
             await self._news.wait()
 
     async def _open(self) -> None:
         """What Kafka has already is forgotten here."""
         position = await self._writer.open()
-        while self._line.waiting and self._line.first <= position:
+        line = self._outbox.lines[self.topic]
+        while line.waiting and line.first <= position:
             page = await self._outbox.read(self.topic, _PAGE_MAX, _PAGE_BYTES_MAX)
-            self._outbox.forget(self.topic, {number: len(encoded) for number, encoded in page if number <= position})
+            known = {number: len(encoded) for number, encoded in page if number <= position}
+            self._outbox.forget(self.topic, known)
 
     async def _write_page(self) -> None:
         page = await self._outbox.read(self.topic, _PAGE_MAX, _PAGE_BYTES_MAX)
-        entries = [(number, decode_entry(encoded)) for number, encoded in page if number not in self._too_large]
-        if entries:
-            await self._write(entries)
-        self._outbox.forget(self.topic, {number: len(encoded) for number, encoded in page})
-        self._too_large.difference_update([number for number, _ in page])
-
-    async def _write(self, entries: list[tuple[int, Entry]]) -> None:
+        if not page:
+            return
+        entries = [(number, decode_entry(encoded)) for number, encoded in page]
+        sizes = {number: len(encoded) for number, encoded in page}
         try:
             await self._writer.write(entries)
         except TooLarge as error:
-            self._too_large.add(error.number)
-            metrics.KAFKA_SINK_RECORDS.labels(self.topic, "too large").inc()
-            log.error("a publication is too large for its topic, and is left out", topic=self.topic, detail=str(error))
+            ...
             raise
-        self.failures, self.last_error, self.last_success_s = 0, "", time.time()
-        self.delivered += len(entries)
         metrics.KAFKA_SINK_RECORDS.labels(self.topic, "written").inc(len(entries))
-        metrics.KAFKA_SINK_DELAY_SECONDS.observe(max(0.0, self.last_success_s - entries[0][1].received_ms / 1000))
+        metrics.KAFKA_SINK_DELAY_SECONDS.observe(max(0.0, time.time() - entries[0][1].received_ms / 1000))
+        self._outbox.forget(self.topic, sizes)

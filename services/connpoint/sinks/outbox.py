@@ -61,9 +61,6 @@ class SinkOutbox:
             origin, sequence = _split(key, _SEEN)
             self._seen.setdefault(origin, set()).add(sequence)
 
-    def line(self, topic: str) -> Line:
-        return self.lines.setdefault(topic, Line())
-
     def has_seen(self, origin: str, sequence: int) -> bool:
         return sequence in self._seen.get(origin, ())
 
@@ -79,7 +76,7 @@ class SinkOutbox:
         operations: list[Pair] = []
         for topic, entry in entries:
             if topic not in lasts:
-                lasts[topic] = self.line(topic).last
+                lasts[topic] = self.lines.setdefault(topic, Line()).last
             lasts[topic] += 1
             sizes[topic] = sizes.get(topic, 0) + len(entry)
             operations.append((_key(_ENTRY, topic, lasts[topic]), entry))
