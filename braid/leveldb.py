@@ -46,23 +46,6 @@ class GroupCommit(GroupWriter[Pair]):
         result: list[tuple[bytes, bytes]] = await self.run(read)
         return result
 
-    async def read_some(self, start: bytes, stop: bytes, most: int, bytes_max: int) -> list[tuple[bytes, bytes]]:
-        """In the order of keys, as many as asked for at most; a first one that is larger comes alone."""
-
-        def read() -> list[tuple[bytes, bytes]]:
-            found: list[tuple[bytes, bytes]] = []
-            size = 0
-            with self._database.iterator(start=start, stop=stop) as pairs:
-                for key, value in pairs:
-                    size += len(value)
-                    if len(found) == most or (found and size > bytes_max):
-                        break
-                    found.append((key, value))
-            return found
-
-        result: list[tuple[bytes, bytes]] = await self.run(read)
-        return result
-
     def put(self, key: bytes, value: bytes, done: Done) -> None:
         self.queue([(key, value)], done)
 
