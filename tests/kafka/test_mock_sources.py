@@ -1,4 +1,4 @@
-"""Sources before a mock cluster, without slices around them: polled, noted, sent, confirmed, taken over."""
+"""Sources before a mock cluster, without slices around them: polled, noted, sent, confirmed, committed."""
 
 import asyncio
 import contextlib
@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
@@ -18,6 +19,8 @@ from services.connpoint.sources.reading import Sources
 from tests.kafka.conftest import MockCluster
 from tests.kafka.producing import headers_of, producing, read_topic, unique
 from tests.service.waiting import until
+
+pytestmark = pytest.mark.slow  # the mock cluster takes three seconds to let a member join its group
 
 CONFIGURATION = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
 
@@ -79,29 +82,6 @@ async def test_records_are_sent_and_committed_when_they_are_confirmed(mock_kafka
         assert note.cuts == ()
 
 
-async def test_what_is_not_confirmed_is_sent_by_the_next_one_under_the_same_numbers(mock_kafka: MockCluster) -> None:
-    topic = unique("air")
-    mock_kafka.make_topics(topic, f"{topic}.dead-letter")
-    settings = settings_of(mock_kafka, topic)
-    async with reading("connpoint-1", settings) as first:
-        await write(mock_kafka, topic, b'{"id":"a"}')
-        await until(lambda: len(first.contents) == 1)
-        await write(mock_kafka, topic, b'{"id":"b"}', b'{"id":"c"}')
-        await until(lambda: len(first.contents) == 3)
-    async with reading("connpoint-1", settings) as second:
-        await until(lambda: len(second.contents) == 3)
-        await write(mock_kafka, topic, b'{"id":"d"}')
-        await until(lambda: len(second.contents) == 4)
-        again = {batch.sequence: batch for batch in second.batches}
-        for batch in first.batches:
-            same = again.pop(batch.sequence)
-            assert (same.origin, same.contents, same.published_s) == (batch.origin, batch.contents, batch.published_s)
-        (new,) = again.values()
-        assert new.sequence == 4
-        second.confirm()
-        await committed(settings, Partition(topic, 0), 4)
-
-
 async def committed(settings: Settings, partition: Partition, offset: int) -> Note:
     """What is committed, when it has come that far."""
     place = TopicPartition(*partition)
@@ -116,14 +96,3 @@ async def committed(settings: Settings, partition: Partition, offset: int) -> No
                 await asyncio.sleep(0.02)
     finally:
         await admin.close()
-
-
-async def test_a_cut_is_committed_before_it_is_sent(mock_kafka: MockCluster) -> None:
-    topic = unique("air")
-    mock_kafka.make_topics(topic, f"{topic}.dead-letter")
-    settings = settings_of(mock_kafka, topic)
-    async with reading("connpoint-1", settings) as reader:
-        await write(mock_kafka, topic, b'{"id":"a"}', b'{"id":"b"}')
-        await until(lambda: len(reader.contents) == 2)
-        note = await committed(settings, Partition(topic, 0), 0)
-        assert sum(cut.span for cut in note.cuts) == 2
