@@ -151,5 +151,5 @@ def test_the_oldest_are_dropped_and_counted_when_too_many_wait() -> None:
 def test_nobody_takes_samples_unless_a_sink_is_set() -> None:
     assert sink_of(Settings(), "matcher-1", 1) is None
     assert isinstance(sink_of(load(overrides={"telemetry": {"sink": "files"}}).settings, "matcher-1", 1), FileSink)
-    with pytest.raises(ConfigError, match="telemetry.sink is kafka, so kafka.bootstrap has to name its brokers"):
+    with pytest.raises(ConfigError, match=r"telemetry\.sink is kafka, so kafka\.bootstrap has to name its brokers"):
         load(overrides={"telemetry": {"sink": "kafka"}})
