@@ -32,11 +32,11 @@ _BATCHES = 10  # in a run
 
 
 class Case(NamedTuple):
-    """A layer at work: `run` handles the batches of one run, whose number it is given."""
+    """A layer at work. One core does both, because two indexes differ by more than telemetry costs."""
 
     layer: str
-    batch: int  # publications
-    run: Callable[[int], None]
+    run: Callable[[int], None]  # handles the batches of one run, whose number it is given
+    switch: Callable[[bool], None]  # telemetry on or off
 
 
 def main() -> None:
@@ -53,13 +53,14 @@ def main() -> None:
     print(json.dumps(result, indent=2) if given.json else _table(result))
 
 
-def _compare(make: Callable[[int, int, bool], Case], batch: int, given: argparse.Namespace) -> dict[str, Any]:
-    without, measured = (make(batch, given.subscriptions, is_on) for is_on in (False, True))
+def _compare(make: Callable[[int, int], Case], batch: int, given: argparse.Namespace) -> dict[str, Any]:
+    case = make(batch, given.subscriptions)
     times: dict[bool, list[float]] = {False: [], True: []}
     number = 0
     for turn in range(2 * given.turns + 2):
         is_on = bool(turn % 2)
-        case, runs, began = measured if is_on else without, 0, time.thread_time()
+        case.switch(is_on)
+        runs, began = 0, time.thread_time()
         while (took := time.thread_time() - began) < given.seconds:
             number += 1
             case.run(number)
@@ -68,7 +69,7 @@ def _compare(make: Callable[[int, int, bool], Case], batch: int, given: argparse
             times[is_on].append(1e6 * took / runs)
     plain, extra = median(times[False]), median(on - off for off, on in zip(times[False], times[True], strict=True))
     return {
-        "layer": without.layer,
+        "layer": case.layer,
         "batch": batch,
         "run_us": round(plain, 2),
         "extra_us": round(extra, 2),
@@ -95,54 +96,69 @@ def _configuration(routing: Routing = "broadcast") -> Configuration:
     return Configuration(1, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1",), routing)
 
 
-def _accesspoint(batch: int, _subscriptions: int, is_on: bool, routing: Routing = "broadcast") -> Case:
+def _accesspoint(batch: int, _subscriptions: int, routing: Routing = "broadcast") -> Case:
     core, made = AccessPointCore("accesspoint-1", time.time_ns), _publications(batch)
-    measuring = accesspoint_measuring.Measuring(Measures(), core) if is_on else None
+    measuring = accesspoint_measuring.Measuring(Measures(), core)
+    hook, is_measured = core.on_routed, True
     core.on_configuration(_configuration(routing), 0.0)
     if routing == "anchored":
         for place, matcher in enumerate(("matcher-1", "matcher-2")):
             anchors = [f"filter:sensor = 's{n}'" for n in range(place, _SENSORS, 2)]
             core.on_anchors(matcher, Anchors(0, 1, True, True, anchors, []))
+    routes_hook = None if core.routes is None else core.routes._on_hit
+
+    def switch(is_on: bool) -> None:
+        nonlocal is_measured
+        is_measured, core.on_routed = is_on, hook if is_on else None
+        if core.routes is not None:
+            core.routes._on_hit = routes_hook if is_on else None
 
     def run(number: int) -> None:
         core.on_publications(made(number), time.time(), time.time_ns())
-        if measuring is not None:
+        if is_measured:
             measuring.on_performed()
 
-    return Case(f"accesspoint, {routing}", batch, run)
+    return Case(f"accesspoint, {routing}", run, switch)
 
 
-def _anchored(batch: int, subscriptions: int, is_on: bool) -> Case:
-    return _accesspoint(batch, subscriptions, is_on, "anchored")
+def _anchored(batch: int, subscriptions: int) -> Case:
+    return _accesspoint(batch, subscriptions, "anchored")
 
 
-def _matcher(batch: int, subscriptions: int, is_on: bool) -> Case:
+def _matcher(batch: int, subscriptions: int) -> Case:
     core, contents = MatcherCore("matcher-1", time.time_ns), _contents(batch)
     core.on_recovered(
         SubscriptionRecord(f"s-{n}", "anna", "connpoint-1", f"sensor = 's{n % _SENSORS}' and value >= 0", 0.0)
         for n in range(subscriptions)
     )
     core.on_configuration(_configuration())
-    measuring = matcher_measuring.Measuring(Measures(), core) if is_on else None
+    measuring = matcher_measuring.Measuring(Measures(), core)
+    hook = core.on_matched
+
+    def switch(is_on: bool) -> None:
+        core.on_matched = hook if is_on else None
 
     def run(number: int) -> None:
         first = _BATCHES * number
         requests = [MatchRequest(1, "connpoint-1.a", first + n, 0, first, 7, 0.0, 2, contents) for n in range(_BATCHES)]
         core.on_match_requests(requests, time.time(), time.time_ns())
-        if measuring is not None:
+        if core.on_matched is not None:
             measuring.on_performed()
 
-    return Case(f"matcher, {subscriptions} subscriptions", batch, run)
+    return Case(f"matcher, {subscriptions} subscriptions", run, switch)
 
 
-def _exitpoint(batch: int, _subscriptions: int, is_on: bool) -> Case:
+def _exitpoint(batch: int, _subscriptions: int) -> Case:
     core = ExitPointCore("exitpoint-1", time.time_ns, 500_000, 60.0)
     core.on_connpoints({"connpoint-1": 1})
-    if is_on:
-        exitpoint_measuring.Measuring(Measures(), core)
+    measuring = exitpoint_measuring.Measuring(Measures(), core)
+    hook = core.on_released
     matched: list[tuple[str, list[Match]]] = [
         ("connpoint-1", [(place, ["s-1"], content) for place, content in enumerate(_contents(batch))])
     ]
+
+    def switch(is_on: bool) -> None:
+        core.on_released = hook if is_on else None
 
     def run(number: int) -> None:
         first = _BATCHES * number
@@ -150,8 +166,10 @@ def _exitpoint(batch: int, _subscriptions: int, is_on: bool) -> Case:
             Partial(1, "connpoint-1.a", first + n, 0, first - 1, 7, 1, "matcher-1", matched) for n in range(_BATCHES)
         ]
         core.on_partials(partials, time.time(), time.time_ns())
+        if core.on_released is not None:
+            measuring.on_performed()
 
-    return Case("exitpoint", batch, run)
+    return Case("exitpoint", run, switch)
 
 
 def _sample_us() -> float:

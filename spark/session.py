@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,8 @@ def spark_session(master: str = LOCAL, settings: dict[str, str] | None = None) -
     try:
         yield spark
     finally:
-        spark.stop()
+        with suppress(ConnectionError):  # whoever stops us may have stopped Java, too
+            spark.stop()
 
 
 def check_java() -> None:

@@ -1,12 +1,14 @@
 """The exit point as a process."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from braid import messages, metrics
 from braid.codec import Hello
 from braid.config import Settings
-from braid.messages import AnyMessage
+from braid.messages import AnyMessage, Send
+from braid.scaling import ReportStep
 from braid.slice import ProbedSlice
 from braid.topology import Configuration, Registration
 from services.exitpoint.core import ExitPointCore
@@ -24,8 +26,7 @@ class ExitPoint(ProbedSlice):
         super().__init__(name, settings, http_port)
         limits = settings.exitpoint
         self._core = ExitPointCore(name, time.time_ns, limits.gathers_max, limits.gather_s_max)
-        if self.measures is not None:
-            Measuring(self.measures, self._core)
+        self._measuring = None if self.measures is None else Measuring(self.measures, self._core)
 
     def targets(self) -> list[str]:
         return [registration.name for registration in self.slices() if registration.layer == "connpoint"]
@@ -53,6 +54,11 @@ class ExitPoint(ProbedSlice):
                 self.perform(self._core.scaling.on_change_matcher_on_exit_point(peer.name, message))
         else:
             self.reject(peer, kind)
+
+    def perform(self, effects: Sequence[Send | ReportStep]) -> None:
+        super().perform(effects)
+        if self._measuring is not None:
+            self._measuring.on_performed()
 
     def queues(self) -> dict[str, int]:
         return {**super().queues(), "gathers": self._core.gathers}

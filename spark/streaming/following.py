@@ -5,13 +5,15 @@ checkpoint which lines belong to a batch before it begins and that it is done af
 begun and not done is done again from the same lines into the same directory.
 """
 
+import contextlib
+import logging
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,7 +29,9 @@ from spark.streaming.tally import Tally
 from spark.streaming.windows import each_once, windows_of
 
 EVERY_S = 5  # a batch; about as often as slices finish a file
-_LOOK_EVERY_S = 1
+_LOOK_EVERY_S = 1.0
+_WRITING_S_MAX = 30.0
+_PAUSED_S_MAX = 2.0
 
 
 def follow(request: Follow) -> dict[str, Any]:
@@ -40,17 +44,16 @@ def follow(request: Follow) -> dict[str, Any]:
     with spark_session(request.master, sources.session_settings(request)) as spark, Screen(window_s) as screen:
         writing = Writing(places, screen.show)
         query = start(spark, request, writing)
-        try:
-            with stopped_by_signals():
-                while not query.awaitTermination(_LOOK_EVERY_S):
-                    tally.add([dict(report) for report in query.recentProgress])
-        except KeyboardInterrupt:
-            pass  # the ordinary end: the next run goes on with the batch that was under way
-        except StreamingQueryException as error:
-            raise ExperimentError(_explained(str(error), request)) from None
-        finally:
-            query.stop()
-        tally.add([dict(report) for report in query.recentProgress])
+        with told_to_stop() as stop:
+            while query.isActive and not stop.wait(_LOOK_EVERY_S):
+                tally.add([dict(report) for report in query.recentProgress])
+            failure = query.exception()
+            if stop.is_set():
+                end(query, writing)
+            elif failure is not None:
+                raise ExperimentError(_explained(str(failure), request))
+            else:
+                tally.add([dict(report) for report in query.recentProgress])
     return {
         "made": "windows",
         "windows": writing.windows,
@@ -73,22 +76,47 @@ def start(spark: SparkSession, request: Follow, write: Callable[[DataFrame, int]
     return trigger.start()
 
 
+def end(query: StreamingQuery, writing: "Writing") -> None:
+    """Between two batches, if that is soon; what is under way otherwise is done again by the next run.
+
+    Whoever stops this process may have stopped that of Java at the same time, and py4j would tell at length that it is
+    gone.
+    """
+    logging.disable(logging.CRITICAL)
+    with contextlib.suppress(Py4JError, OSError), writing.paused():
+        query.stop()
+
+
 class Writing:
     """Turns finished windows into tables, in the batches in which they come."""
 
     def __init__(self, places: Places, show: Callable[[Finished], None]) -> None:
         self._places = places
         self._show = show
+        self._turn = threading.Lock()  # Spark calls from a thread of its own
         self.windows = 0  # finished in this run
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """No batch is being written meanwhile, unless one takes very long."""
+        is_ours = self._turn.acquire(timeout=_WRITING_S_MAX)
+        try:
+            yield
+        finally:
+            if is_ours:
+                self._turn.release()
 
     def __call__(self, windows: DataFrame, batch: int) -> None:
         """They are few: in one partition no table has to be shuffled, and each takes one short task."""
+        if not self._turn.acquire(timeout=_PAUSED_S_MAX):
+            raise RuntimeError("the follower is stopping")  # Spark waits for this call, so it must not wait for Spark
         windows = windows.coalesce(1).persist()
         try:
             if not windows.isEmpty():
                 self._write(windows, batch)
         finally:
             windows.unpersist()
+            self._turn.release()
 
     def _write(self, windows: DataFrame, batch: int) -> None:
         by_slice = tables.slices(windows)
@@ -106,17 +134,16 @@ class Writing:
 
 
 @contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
+def told_to_stop() -> Iterator[threading.Event]:
+    """Set by Ctrl-C and SIGTERM, which are the ordinary end."""
+    stop = threading.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda _number, _frame: stop.set()) for number in signals]
     try:
-        yield
+        yield stop
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _interval(given: str) -> str:

@@ -97,13 +97,17 @@ def test_a_matcher_tells_when_it_has_matched_and_when_the_answer_left() -> None:
 
 def test_an_exit_point_tells_how_long_batches_were_gathered() -> None:
     core, measures, clock = exitpoint_cases.exitpoint(), Measures(), Clock(100.5)
-    exitpoint_measuring.Measuring(measures, core, clock.s)
+    measuring = exitpoint_measuring.Measuring(measures, core, clock.s)
     found_there = [(home, exitpoint_cases.matches("s-1")) for home in ("connpoint-1", "connpoint-2")]
     exitpoint_cases.feed(core, exitpoint_cases.partial(1, found_there, of=2, matcher=1), now_s=100.0)
+    measuring.on_performed()
     assert measures.take().counts == {"batches": 0, "notifications": 0}
-    exitpoint_cases.feed(core, exitpoint_cases.partial(1, [], of=2, matcher=2), now_s=100.5)
+    exitpoint_cases.feed(core, exitpoint_cases.partial(1, [], of=2, matcher=2), exitpoint_cases.partial(2), now_s=100.3)
+    measuring.on_performed()
+    measuring.on_performed()
     found = measures.take()
-    assert (found.counts, lasted(found)) == ({"batches": 1, "notifications": 2}, {"gathered": near(0.5, 1)})
+    assert found.counts == {"batches": 2, "notifications": 3}
+    assert lasted(found) == {"gathered": [*near(0.2, 1), *near(0.5, 1)]}
 
 
 def test_a_connection_point_tells_of_what_was_accepted_there(tmp_path: Any) -> None:
