@@ -60,11 +60,16 @@ RUN /opt/braid/bin/pip install --no-cache-dir --no-deps --no-build-isolation --r
     --requirement /build/docker/spark.txt
 
 
-FROM slice AS java
-USER root
+# What changes seldom comes first: a new version of Braid brings no new Java.
+FROM python AS java
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
     && apt-get clean && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin
 COPY --from=spark-packages /opt/spark /opt/spark
-RUN echo /opt/spark >"$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/spark-packages.pth"
+COPY --from=slice --chown=braid /opt/braid /opt/braid
+RUN echo /opt/spark >"$(/opt/braid/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/spark.pth"
+ENV PATH=/opt/braid/bin:$PATH XDG_CACHE_HOME=/opt/braid/cache PYTHONUNBUFFERED=1 SPARK_HOME=/opt/spark/pyspark
 USER braid
+WORKDIR /var/lib/braid
+ENTRYPOINT ["tini", "--"]
+CMD ["braid", "--help"]

@@ -51,7 +51,10 @@ def main(layer: Layer, make: Callable[[str, Settings, int], Slice]) -> None:
         configure_logs(settings.logs, slice=claimed.name)
         slice = make(claimed.name, settings, given.http_port)
         slice.succeed(claimed)
-        return await slice.run()
+        try:
+            return await slice.run()
+        finally:
+            claimed.release()
 
     try:
         sys.exit(uvloop.run(run()))

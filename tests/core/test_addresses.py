@@ -30,7 +30,7 @@ def test_all_addresses_are_announced_as_what_the_host_name_means(monkeypatch: py
 
 
 def test_loopback_is_no_address_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")
+    monkeypatch.setattr(socket, "gethostbyname", lambda _name: "127.0.1.1")
     with pytest.raises(ConfigError, match=r"127\.0\.1\.1.*cluster\.announce"):
         announced_host("0.0.0.0", Cluster(host="0.0.0.0"))
 
