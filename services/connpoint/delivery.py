@@ -59,7 +59,7 @@ class Addressed(msgspec.Struct, frozen=True, gc=False):
 
     id: str
     key: Key
-    payload: bytes
+    content: bytes
 
 
 class Deliveries(NamedTuple):
@@ -126,12 +126,15 @@ class DeliveryCore:
         return matches
 
     def give_past(self, id: str, past: list[Kept], now_s: float) -> Iterator[Part]:
-        """Payloads for its subscriber: its past, then what came meanwhile. Raises `TooMuchHeldError`.
+        """Payloads for its subscriber, or contents for its address: its past, then what came meanwhile.
 
-        Ordering duty: each part is in the outbox before the next one is asked for.
+        Ordering duty: each part is in the outbox before the next one is asked for. Raises `TooMuchHeldError`.
         """
         for part in self.catching_up.give(id, past, now_s):
-            yield Part(part.keys, [_payload([id], content) for content in part.contents], part.of_past)
+            if id in self.addressed:
+                yield part
+            else:
+                yield Part(part.keys, [payload_of([id], content) for content in part.contents], part.of_past)
 
     def on_tick(self, now_s: float) -> None:
         self.catching_up.on_tick(self._watermark_of, now_s)
@@ -154,9 +157,9 @@ class DeliveryCore:
                 if subscriber is None:
                     self._set_aside(ids[0], notification, place, content, addressed)
                 elif subscriber in payloads:
-                    payloads[subscriber].append(_payload(ids, content))
+                    payloads[subscriber].append(payload_of(ids, content))
                 else:
-                    payloads[subscriber] = [_payload(ids, content)]
+                    payloads[subscriber] = [payload_of(ids, content)]
                 continue
             by_subscriber: dict[str, list[str]] = {}
             for id in ids:
@@ -166,7 +169,7 @@ class DeliveryCore:
                 else:
                     by_subscriber.setdefault(subscriber, []).append(id)
             for subscriber, own in by_subscriber.items():
-                payloads.setdefault(subscriber, []).append(_payload(own, content))
+                payloads.setdefault(subscriber, []).append(payload_of(own, content))
 
     def _set_aside(
         self, id: str, notification: Notifications, place: int, content: bytes, addressed: list[Addressed]
@@ -174,7 +177,7 @@ class DeliveryCore:
         """It is for no connection."""
         if id in self.addressed:
             key = notification.origin, notification.sequence, place
-            addressed.append(Addressed(id, key, _payload([id], content)))
+            addressed.append(Addressed(id, key, content))
         else:
             self.unclaimed += 1
 
@@ -189,6 +192,6 @@ class DeliveryCore:
         return latest
 
 
-def _payload(ids: list[str], content: bytes) -> bytes:
+def payload_of(ids: list[str], content: bytes) -> bytes:
     """Ids are made by connection points from letters, digits and dashes, so they need no escaping."""
     return b'{"subscriptions":["%b"],"publication":%b}' % ('","'.join(ids).encode(), content)

@@ -105,7 +105,7 @@ class PastGiver:
                 publications += part.of_past
                 if record.deliver is not None:
                     together = zip(part.keys, part.contents, strict=True)
-                    await self._courier.delivered([Addressed(record.id, key, payload) for key, payload in together])
+                    await self._courier.delivered([Addressed(record.id, key, content) for key, content in together])
                 elif part.contents:
                     self._streams.deliver({record.subscriber: part.contents}, asyncio.get_running_loop().time())
                 await asyncio.sleep(0)

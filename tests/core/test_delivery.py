@@ -49,9 +49,9 @@ def test_what_has_an_address_is_set_aside_with_its_place_for_each_subscription()
     payloads, addressed, receipts = core.on_notifications("exitpoint-1", batch, 0)
     assert payloads == {"anna": [b'{"subscriptions":["s-1"],"publication":3}']}
     assert addressed == [
-        Addressed("a-1", (ORIGIN, 7, 0), b'{"subscriptions":["a-1"],"publication":0}'),
-        Addressed("a-2", (ORIGIN, 7, 3), b'{"subscriptions":["a-2"],"publication":3}'),
-        Addressed("a-1", (ORIGIN, 7, 3), b'{"subscriptions":["a-1"],"publication":3}'),
+        Addressed("a-1", (ORIGIN, 7, 0), b"0"),
+        Addressed("a-2", (ORIGIN, 7, 3), b"3"),
+        Addressed("a-1", (ORIGIN, 7, 3), b"3"),
     ]
     assert receipts == [Send("exitpoint-1", [Received(1, ORIGIN, [7], [])])]
     assert core.unclaimed == 1

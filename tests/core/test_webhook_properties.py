@@ -87,7 +87,7 @@ class World:
             return True
         numbers = [notification.key[1] for notification in taken.request.notifications]
         status = STATUS[mood]
-        self.posted.append((taken.request.id, body_of(taken.request, "anna"), numbers, status == 200))
+        self.posted.append((taken.request.id, body_of(taken.request, "a-1", "anna"), numbers, status == 200))
         if mood == "dies behind":
             self.died_behind = True
             self.crash()

@@ -62,7 +62,7 @@ def test_what_waits_goes_together_in_order_up_to_the_bounds() -> None:
 
 
 def test_bytes_bound_a_request_and_a_large_one_goes_alone() -> None:
-    stage = Stage(batch_bytes_max=100)
+    stage = Stage(batch_bytes_max=50)
     stage.append(1, size=500)
     stage.append(2, 3)
     stage.append(4, size=40)
@@ -103,9 +103,9 @@ def test_the_id_follows_from_subscription_and_publications() -> None:
 def test_the_body_is_a_frame() -> None:
     stage = Stage()
     stage.append(1, 2)
-    assert body_of(stage.take().request, 'an"na') == (
-        b'{"op":"notify","subscriber":"an\\"na","notifications":'
-        b'[{"publication":{"id":"p1"}},{"publication":{"id":"p2"}}]}'
+    assert body_of(stage.take().request, "a-1", 'an"na') == (
+        b'{"op":"notify","subscriber":"an\\"na","notifications":[{"subscriptions":["a-1"],"publication":{"id":"p1"}},'
+        b'{"subscriptions":["a-1"],"publication":{"id":"p2"}}]}'
     )
 
 
@@ -155,13 +155,13 @@ def test_the_oldest_that_are_too_many_are_dead_letters_but_not_the_request_that_
     stage.append(3, 4, 5)
     assert stage.reasons() == [(FULL, [3, 4])]
     assert numbers(stage.take()) == [1, 2]
-    assert stage.counts() == Counts(3, 3 * 27, 2, 2 * 27, 2, 0)
+    assert stage.counts() == Counts(3, 3 * 11, 2, 2 * 11, 2, 0)
     stage.settle(stage.take())
     assert numbers(stage.take()) == [5]
 
 
 def test_bytes_bound_the_queue_too() -> None:
-    stage = Stage(queue_bytes_max=60)
+    stage = Stage(queue_bytes_max=25)
     stage.append(1, 2, 3)
     assert stage.reasons() == [(FULL, [1])]
 
@@ -217,7 +217,7 @@ def test_a_replay_is_the_same_request_before_everything_else() -> None:
 
 
 def test_beyond_the_disk_the_largest_loses_its_oldest_dead_letters_first() -> None:
-    stage = Stage("a-1", "a-2", disk_bytes_max=500, batch_notifications_max=1)
+    stage = Stage("a-1", "a-2", disk_bytes_max=150, batch_notifications_max=1)
     stage.append(1, id="a-2")
     stage.append(2)
     stage.bury(stage.take())
@@ -225,7 +225,7 @@ def test_beyond_the_disk_the_largest_loses_its_oldest_dead_letters_first() -> No
     for number in (13, 14, 15, 16, 17, 18, 19, 20):
         stage.append(number)
     assert stage.reasons() == []
-    assert stage.shelves.totals.size <= 500
+    assert stage.shelves.totals.size <= 150
     assert stage.counts("a-2").waiting == 1
     assert stage.counts().dropped == stage.shelves.totals.dropped > 1
     stage.settle(stage.take())

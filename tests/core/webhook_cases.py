@@ -23,8 +23,8 @@ def schedule(chance: float = 1.0) -> Schedule:
 
 
 def addressed(number: int, id: str = "a-1", size: int = 0) -> Addressed:
-    """The payload says which one it is."""
-    return Addressed(id, ("connpoint-1.a", number, 0), b'{"publication":{"id":"p%d"}}' % number + size * b" ")
+    """The content says which one it is."""
+    return Addressed(id, ("connpoint-1.a", number, 0), b'{"id":"p%d"}' % number + size * b" ")
 
 
 class MemoryPages(Pages):

@@ -232,12 +232,12 @@ class Courier:
             return events.DiskFailed()
         if taken is None:
             return events.NothingLeft()
-        return await self._post(endpoint.facts, taken, in_trouble)
+        return await self._post(endpoint, taken, in_trouble)
 
-    async def _post(self, facts: Facts, taken: Taken, in_trouble: bool) -> events.Event:
-        request, now_s = taken.request, self._clock()
+    async def _post(self, endpoint: Endpoint, taken: Taken, in_trouble: bool) -> events.Event:
+        facts, request, now_s = endpoint.facts, taken.request, self._clock()
         tried = events.Tried(taken.number, len(request.notifications), request.notifications[0].received_s)
-        body = body_of(request, facts.subscriber)
+        body = body_of(request, endpoint.id, facts.subscriber)
         headers = headers_of(facts.webhook, request.id, body, now_s)
         try:
             with metrics.WEBHOOK_REQUEST_SECONDS.time():

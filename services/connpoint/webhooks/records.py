@@ -5,6 +5,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from services.connpoint.delivery import payload_of
 from services.connpoint.past_order import Key
 
 ENDPOINT, WAITING, REQUEST, DEAD, ARRIVED = b"e/", b"n/", b"r/", b"d/", b"t/"
@@ -14,7 +15,7 @@ _DIGITS = 16  # of a number in a key
 class Notification(msgspec.Struct, array_like=True, frozen=True, gc=False):
     received_s: float
     key: Key
-    payload: bytes  # {"subscriptions":[…],"publication":{…}}
+    content: bytes  # the publication, as it is delivered
 
 
 class Request(msgspec.Struct, array_like=True, frozen=True):
@@ -25,7 +26,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def size(self) -> int:
-        return sum([len(notification.payload) for notification in self.notifications])
+        return sum([len(notification.content) for notification in self.notifications])
 
 
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True):
@@ -73,13 +74,11 @@ def made_request(id: str, notifications: list[Notification]) -> Request:
     return Request(f"msg_{named.hexdigest()}", notifications)
 
 
-def body_of(request: Request, subscriber: str) -> bytes:
-    """Like a `notify` frame; payloads are spliced in as they are."""
+def body_of(request: Request, id: str, subscriber: str) -> bytes:
+    """Like a `notify` frame; contents are spliced in as they are."""
+    payloads = [payload_of([id], notification.content) for notification in request.notifications]
     whose = msgspec.json.encode(subscriber)
-    return b'{"op":"notify","subscriber":%b,"notifications":[%b]}' % (
-        whose,
-        b",".join([notification.payload for notification in request.notifications]),
-    )
+    return b'{"op":"notify","subscriber":%b,"notifications":[%b]}' % (whose, b",".join(payloads))
 
 
 def in_requests(
@@ -89,10 +88,10 @@ def in_requests(
     together: list[tuple[bytes, Notification]] = []
     size = 0
     for one in waiting:
-        size += len(one[1].payload)
+        size += len(one[1].content)
         if together and (len(together) >= notifications_max or size > bytes_max):
             yield together
-            together, size = [], len(one[1].payload)
+            together, size = [], len(one[1].content)
         together.append(one)
     if together:
         yield together

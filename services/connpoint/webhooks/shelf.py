@@ -71,7 +71,7 @@ class Shelf:
         """Counts what is there, and gives all notifications in it."""
         for key, notification in self._waiting(pages):
             self._found(key)
-            self._wait(1, len(notification.payload))
+            self._wait(1, len(notification.content))
             yield notification
         for key, value in pages.scan(all_below(REQUEST, self.id)):
             request = decode_request(value)
@@ -89,7 +89,7 @@ class Shelf:
 
     def append(self, pages: Pages, notification: Notification) -> None:
         pages.put(self._key(WAITING), encode(notification))
-        self._wait(1, len(notification.payload))
+        self._wait(1, len(notification.content))
 
     def take(self, pages: Pages) -> Taken | None:
         """The first request that is there, or one that is made of what waits."""
@@ -210,7 +210,7 @@ class Shelf:
         while (notifications > 0 or size > 0) and (one := next(waiting, None)) is not None:
             oldest.append(one)
             notifications -= 1
-            size -= len(one[1].payload)
+            size -= len(one[1].content)
         return oldest
 
     def _bury_all(self, pages: Pages, waiting: list[tuple[bytes, Notification]], reason: str, now_s: float) -> None:
@@ -222,7 +222,7 @@ class Shelf:
 
     def _take_off(self, pages: Pages, key: bytes, notification: Notification) -> None:
         pages.delete(key)
-        self._wait(-1, -len(notification.payload))
+        self._wait(-1, -len(notification.content))
 
     def _put_request(self, pages: Pages, request: Request) -> int:
         key = self._key(REQUEST)

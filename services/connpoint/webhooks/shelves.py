@@ -73,7 +73,7 @@ class Shelves:
             shelf = self._shelves.get(one.id)
             if shelf is None or self._is_repeated(one, received_s):
                 continue
-            shelf.append(pages, Notification(received_s, one.key, one.payload))
+            shelf.append(pages, Notification(received_s, one.key, one.content))
             touched[one.id] = shelf
         for shelf in touched.values():
             shelf.trim(pages, received_s)

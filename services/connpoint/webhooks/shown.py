@@ -12,11 +12,7 @@ class _Publication(msgspec.Struct):
     id: str = ""
 
 
-class _Payload(msgspec.Struct):
-    publication: _Publication
-
-
-_decode_payload = msgspec.json.Decoder(_Payload).decode
+_decode = msgspec.json.Decoder(_Publication).decode
 
 
 def shown_state(endpoint: Endpoint, counts: Counts) -> DeliveryState:
@@ -43,5 +39,5 @@ def shown_letter(letter: records.DeadLetter) -> DeadLetter:
         at_s=letter.at_s,
         reason=letter.reason,
         attempts=letter.attempts,
-        publications=[_decode_payload(one.payload).publication.id for one in letter.request.notifications],
+        publications=[_decode(one.content).id for one in letter.request.notifications],
     )
