@@ -18,6 +18,8 @@ _JAVA_ADVICE = (
     "Spark needs Java 17 or newer. On Debian: apt-get install default-jre-headless; elsewhere install a Java runtime "
     "and let JAVA_HOME or PATH say where it is"
 )
+# Spark makes one method of all steps of a row. Java leaves methods of that size to its interpreter, unless it is told.
+_COMPILE_ALL = "-XX:-DontCompileHugeMethods"
 _QUIET = Path(__file__).parent / "log4j2.properties"
 
 
@@ -74,7 +76,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.parquet.compression.codec": "zstd",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {_COMPILE_ALL}",
     }
     if master.startswith("local"):
         # Spark's 200 are for clusters; here each would cost more than its work. A few per core even out their sizes.
