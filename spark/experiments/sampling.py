@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import NamedTuple
 
@@ -100,9 +100,9 @@ def layer_of(name: str) -> str:
 def cpu_us_of_layers(seconds: Iterable[Second], usage: Iterable[Usage]) -> dict[str, float]:
     """Microseconds of processor time for each delivery; empty when nothing was delivered."""
     delivered = sum(second.delivered for second in seconds)
-    spent_s: Counter[str] = Counter()
+    spent_s: defaultdict[str, float] = defaultdict(float)
     for used in usage:
-        spent_s[used.layer] += used.cpu_s  # type: ignore[assignment]
+        spent_s[used.layer] += used.cpu_s
     return {layer: round(1e6 * cpu_s / delivered, 2) for layer, cpu_s in sorted(spent_s.items())} if delivered else {}
 
 
