@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         CallTimeout,
         Client,
         ConnectionLost,
+        DeadLetter,
         KeptPublication,
         Notification,
         Past,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
         Stream,
         Trace,
         TraceHop,
+        Webhook,
+        WebhookDelivery,
     )
 
 __all__ = [
@@ -31,6 +34,7 @@ __all__ = [
     "CallTimeout",
     "Client",
     "ConnectionLost",
+    "DeadLetter",
     "KeptPublication",
     "Notification",
     "Past",
@@ -41,6 +45,8 @@ __all__ = [
     "Stream",
     "Trace",
     "TraceHop",
+    "Webhook",
+    "WebhookDelivery",
 ]
 
 

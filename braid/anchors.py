@@ -29,6 +29,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from braid.deliver import id_prefix
 from braid.filters import And, Comparison, Filter, In, Prefix, Value, parse, print_filter, uses_previous
 from braid.matching.meaning import PREDICATES_MAX
 from braid.selector import hash64
@@ -131,7 +132,7 @@ def placed(record: SubscriptionRecord) -> SubscriptionRecord:
     record = anchored(record)
     text = text_of(record)
     key = secrets.token_hex(4) if text == ANY else f"{place_of(text):08x}"
-    return replace(record, id=f"s-{secrets.token_hex(8)}{key}")
+    return replace(record, id=f"{id_prefix(record.deliver)}{secrets.token_hex(8)}{key}")
 
 
 def _longest_stem(entry: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 CONFIG_VARIABLE = "BRAID_CONFIG"
@@ -31,9 +31,13 @@ class Cluster(Section):
         description="links between clusters of another name are refused",
     )
     data: Path = Field(Path("data"), description="directory of all state on this machine")
-    host: str = Field("127.0.0.1", description="address that slices listen on and announce")
+    host: str = Field("127.0.0.1", description="address that slices listen on, and announce unless it means all")
+    announce: str = Field("", description="address that others reach them under, where they listen on all")
     zookeeper: str = Field("", description="host:port,… of an external ZooKeeper; empty starts the embedded one")
     session_timeout_s: float = Field(10.0, ge=1, le=120, description="ZooKeeper session timeout")
+    drain_s: float = Field(
+        0.0, ge=0, le=3600, description="how long a slice that is told to stop may let others take over first"
+    )
 
 
 class Slices(Section):
@@ -102,6 +106,9 @@ class Links(Section):
 class Ingress(Section):
     """The log of accepted publications, and the retry loop."""
 
+    log: Literal["leveldb", "kafka"] = Field(
+        "leveldb", description="where accepted publications are until they are confirmed; alike for all of a cluster"
+    )
     fsync: Literal["always", "interval", "never"] = "interval"
     fsync_interval_s: float = Field(1.0, gt=0)
     window_publications_max: int = Field(
@@ -113,6 +120,67 @@ class Ingress(Section):
     retry_batch_max: int = Field(2_000, ge=1, description="publications sent again per tick")
     idempotency_keys_max: int = Field(100_000, ge=1)
     idempotency_s: float = Field(600.0, gt=0, description="how long an Idempotency-Key is remembered")
+    topic: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9._-]{0,249}$",
+        description="of the ingress log in Kafka; empty: braid-<cluster.name>-ingress",
+    )
+    partitions: int = Field(16, ge=1, le=1024, description="of the topic, when it has to be made")
+    replication: int = Field(1, ge=1, le=32, description="of the topic, when it has to be made")
+    retention_s: float = Field(7 * 86400.0, ge=60, description="of the topic, when it has to be made")
+    backlog_batches_max: int = Field(
+        100_000, ge=1, description="unconfirmed in one partition; beyond it publishers wait or get 429"
+    )
+    commit_s: float = Field(0.2, gt=0, le=60, description="how often is written down what is confirmed")
+    write_s_max: float = Field(10.0, gt=0, description="how long publishers wait for Kafka before they get 503")
+
+
+class Source(Section):
+    """One topic of Kafka whose records are published; `kafka.sources` has a list of them."""
+
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")
+    format: Literal["auto", "publication", "cloudevents", "attributes"] = Field(
+        "auto", description="of the value; auto: a CloudEvent when the headers say so, else a publication"
+    )
+    publication_topic: str = Field("", description="of publications that name none themselves")
+    key_attribute: str = Field("key", description="which attribute the key becomes; empty: none")
+    begin: Literal["earliest", "latest"] = Field("earliest", description="where a group begins that was never here")
+    dead_letters: str = Field(
+        "", pattern=r"^[A-Za-z0-9._-]{0,249}$", description="topic of its dead letters; empty: <topic>.dead-letter"
+    )
+
+    @property
+    def dead_letter_topic(self) -> str:
+        return self.dead_letters or f"{self.topic}.dead-letter"
+
+
+class Kafka(Section):
+    """The Kafka that the ingress log is in, and that topics are taken from and delivered to."""
+
+    bootstrap: str = Field("", description="host:port,… of its brokers")
+    sources: tuple[Source, ...] = Field((), description="topics that are published; each a table, [[kafka.sources]]")
+    group: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9._-]{0,200}$",
+        description="consumer group of the sources; empty: braid-<cluster.name>",
+    )
+    session_s: float = Field(
+        10.0, ge=0.5, le=300, description="a connection point that Kafka does not hear for so long loses its partitions"
+    )
+    poll_records_max: int = Field(1_000, ge=1, le=10_000, description="records that are read at once")
+    commit_s: float = Field(1.0, gt=0, le=60, description="how often is committed what is confirmed")
+    replication: int = Field(1, ge=1, le=32, description="of topics for dead letters, when they have to be made")
+    sink_topics: tuple[str, ...] = Field(
+        (),
+        description="topics that subscriptions may be delivered to; * and ? stand for others; none unless named here",
+    )
+    sink: Literal["transactional", "idempotent"] = Field(
+        "transactional", description="exactly once behind a crash too, or sooner there and after a crash perhaps twice"
+    )
+    sink_lanes_max: int = Field(64, ge=1, le=1024, description="topics that one connection point delivers to")
+    sink_bytes_max: int = Field(
+        1024 * MIB, ge=MIB, description="on disk for one topic; beyond it, what comes is dropped and counted"
+    )
 
 
 class Delivery(Section):
@@ -130,6 +198,26 @@ class Delivery(Section):
     past_notifications_max: int = Field(
         10_000, ge=1, description="of the past that one subscription is given, the newest"
     )
+
+
+class Webhooks(Section):
+    """Notifications that are posted to the addresses of subscriptions."""
+
+    allow_private: bool = Field(False, description="also to addresses that are not public, such as loopback")
+    timeout_s: float = Field(10.0, gt=0, description="how long one attempt may take")
+    batch_notifications_max: int = Field(100, ge=1, description="notifications in one request")
+    batch_bytes_max: int = Field(256 * KIB, ge=1)
+    retry_s: float = Field(1.0, gt=0, description="the pause after the first failure; it doubles")
+    retry_s_max: float = Field(3600.0, gt=0, description="the longest pause, also one that a receiver asks for")
+    attempts_max: int = Field(20, ge=1, description="of one request; then it is a dead letter")
+    refusals_max: int = Field(3, ge=1, description="attempts of a request that the receiver does not want")
+    age_s_max: float = Field(86_400.0, gt=0, description="how old a notification may be when it is tried in vain")
+    queue_notifications_max: int = Field(50_000, ge=1, description="notifications that wait for one endpoint")
+    queue_bytes_max: int = Field(32 * MIB, ge=KIB)
+    dead_letters_max: int = Field(1_000, ge=0, description="notifications in dead letters of one endpoint")
+    disk_bytes_max: int = Field(1024 * MIB, ge=MIB, description="notifications of all endpoints of a connection point")
+    requests_max: int = Field(256, ge=4, description="requests under way, and a quarter of it for retries")
+    requests_per_host_max: int = Field(32, ge=1)
 
 
 class Matching(Section):
@@ -165,6 +253,24 @@ class ExitPoint(Section):
     gather_s_max: float = Field(
         60.0, gt=0, description="an incomplete publication whose origin fell silent is let go after this"
     )
+    away_s_max: float = Field(
+        60.0,
+        ge=0,
+        description="how long a connection point that crashed is waited for, for subscriptions with an address",
+    )
+
+
+class Telemetry(Section):
+    """Samples that each slice takes of itself; see `braid experiment follow`."""
+
+    sink: Literal["off", "files", "kafka"] = Field("off", description="where samples go; off: none are taken")
+    interval_s: float = Field(1.0, ge=0.1, le=60, description="how often a slice takes one")
+    file_s: float = Field(5.0, ge=0.1, le=60, description="how often those of a slice become a file")
+    files_bytes_max: int = Field(64 * MIB, ge=64 * KIB, description="files of one slice; beyond it the oldest go")
+    retention_s: float = Field(
+        3600.0, ge=60, description="how old a file becomes; of the topic, when it has to be made"
+    )
+    topic: str = Field("braid-telemetry", pattern=r"^[A-Za-z0-9._-]{1,249}$", description="of the sink kafka")
 
 
 class Logs(Section):
@@ -181,11 +287,32 @@ class Settings(Section):
     limits: Limits = Limits()
     links: Links = Links()
     ingress: Ingress = Ingress()
+    kafka: Kafka = Kafka()
     delivery: Delivery = Delivery()
+    webhooks: Webhooks = Webhooks()
     matching: Matching = Matching()
     storage: Storage = Storage()
     exitpoint: ExitPoint = ExitPoint()
+    telemetry: Telemetry = Telemetry()
     logs: Logs = Logs()
+
+    @property
+    def ingress_topic(self) -> str:
+        """Of the ingress log in Kafka."""
+        return self.ingress.topic or f"braid-{self.cluster.name}-ingress"
+
+    @model_validator(mode="after")
+    def _names_kafka(self) -> "Settings":
+        if self.ingress.log == "kafka" and not self.kafka.bootstrap:
+            raise ValueError("ingress.log is kafka, so kafka.bootstrap has to name its brokers (host:port,…)")
+        if self.kafka.sources and not self.kafka.bootstrap:
+            raise ValueError("there are kafka.sources, so kafka.bootstrap has to name the brokers (host:port,…)")
+        if self.telemetry.sink == "kafka" and not self.kafka.bootstrap:
+            raise ValueError("telemetry.sink is kafka, so kafka.bootstrap has to name its brokers (host:port,…)")
+        topics = [source.topic for source in self.kafka.sources]
+        if len(topics) != len(set(topics)):
+            raise ValueError("kafka.sources has a topic twice")
+        return self
 
 
 class _Sourced(Settings, BaseSettings):
@@ -263,6 +390,8 @@ def _refuse_unknown_variables() -> None:
 def _explain(problem: Any, sources: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in problem["loc"])
     source = sources.get(key, "configuration")
+    if not key:  # several settings together
+        return f"{source}: {problem['ctx']['error']}"
     if problem["type"] == "extra_forbidden":
         return f"{source}: there is no setting '{key}'; 'braid config' lists them"
     return f"{source}: {key}: {problem['msg']} (it is {problem['input']!r})"

@@ -134,13 +134,13 @@ class Coordination:
         self._registering.stop()
         await self._session.stop()
 
-    async def register(self, registration: Registration) -> None:
+    async def register(self, registration: Registration, predecessor: int | None = None) -> None:
         """Announces this process, now and again after every expiry.
 
-        Waits while ZooKeeper is away, and while a predecessor that was killed may still be listed.
-        Raises `NameTaken` when another process keeps the name.
+        Waits while ZooKeeper is away, and while a predecessor that was killed may still be listed; not for the
+        incarnation that is known to be gone. Raises `NameTaken` when another process keeps the name.
         """
-        await self._registering.register(registration)
+        await self._registering.register(registration, predecessor)
 
     async def lead(self) -> None:
         """Stands for election, now and again after every expiry; `Elected` and `Deposed` tell the result."""
@@ -160,15 +160,22 @@ class Coordination:
         knowing it changes nothing. Raises `StaleVersion`, `NotLeading`.
         """
         transaction = self._transaction_of_leader()
-        payload = znodes.encode(configuration)
-        if expected_version == NO_VERSION:
-            transaction.create(self._paths.configuration, payload)
-        else:
-            transaction.set_data(self._paths.configuration, payload, expected_version)
+        self._add_configuration(transaction, configuration, expected_version)
         if record is not None:
             self._scalings.add_record(transaction, record)
         written = await self._commit(transaction)
         return 0 if expected_version == NO_VERSION else int(written[0].version)
+
+    async def restore_configuration(self, configuration: Configuration, expected_version: int) -> None:
+        """Puts back one that ZooKeeper has lost, with its map, over exactly the version that was read. Nobody needs to
+        lead for it: slices wait for it. Raises `StaleVersion`.
+        """
+        await self._prepare()
+        transaction = self._session.transaction()
+        self._add_configuration(transaction, configuration, expected_version)
+        if configuration.map is not None:
+            await self._maps.add_to(transaction, configuration.map)
+        _check_written(await self._session.commit(transaction))
 
     async def write_record(self, record: ScalingRecord) -> None:
         """The record alone, under the same conditions."""
@@ -222,6 +229,13 @@ class Coordination:
         await self._scalings.sweep(keep)
         await self._maps.sweep(proof)
 
+    def _add_configuration(self, transaction: Any, configuration: Configuration, expected_version: int) -> None:
+        payload = znodes.encode(configuration)
+        if expected_version == NO_VERSION:
+            transaction.create(self._paths.configuration, payload)
+        else:
+            transaction.set_data(self._paths.configuration, payload, expected_version)
+
     def _transaction_of_leader(self) -> Any:
         transaction = self._session.transaction()
         transaction.check(self._election.proof(), -1)
@@ -233,12 +247,7 @@ class Coordination:
         checked, *written = await self._session.commit(transaction)
         if isinstance(checked, NoNodeError):
             raise NotLeading("the session under which this process was elected is over")
-        for result in written:
-            if isinstance(result, (BadVersionError, NodeExistsError, NoNodeError)):
-                raise StaleVersion(f"what is to be replaced is no longer what was read: {result!r}")
-        for result in written:
-            if isinstance(result, KazooException):
-                raise CoordinationUnavailable(f"ZooKeeper refused the write: {result!r}")
+        _check_written(written)
         return written
 
     def _on_state(self, state: SessionState) -> None:
@@ -264,3 +273,13 @@ class Coordination:
         for path in self._paths.directories():
             await self._session.ensure(path)
         self._prepared = True
+
+
+def _check_written(results: list[Any]) -> None:
+    """Raises `StaleVersion`, `CoordinationUnavailable`."""
+    for result in results:
+        if isinstance(result, (BadVersionError, NodeExistsError, NoNodeError)):
+            raise StaleVersion(f"what is to be replaced is no longer what was read: {result!r}")
+    for result in results:
+        if isinstance(result, KazooException):
+            raise CoordinationUnavailable(f"ZooKeeper refused the write: {result!r}")

@@ -37,10 +37,14 @@ class IdSet(MutableSet[str]):
         self._count += len(part) - before
 
     def discard(self, id: str) -> None:
-        part = self._parts[hash(id) & _MASK]
+        place = hash(id) & _MASK
+        part = self._parts[place]
         before = len(part)
         part.discard(id)
         self._count -= before - len(part)
+        if before and not part:
+            # One of Python keeps its room, and whoever looks for the first ones would go through it each time.
+            self._parts[place] = set()
 
     def update(self, ids: Iterable[str]) -> None:
         for id in ids:

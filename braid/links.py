@@ -245,8 +245,12 @@ class LinkPool:
             await asyncio.sleep(self._limits.heartbeat_s)
             for link in list(self._all):
                 link.beat()
-            unsent = sum(link.unsent_bytes for link in self._all)
-            metrics.LINK_UNSENT_BYTES.labels(self._hello.layer).set(unsent)
+            metrics.LINK_UNSENT_BYTES.labels(self._hello.layer).set(self.unsent_bytes)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Queued on all links."""
+        return sum(link.unsent_bytes for link in self._all)
 
     async def close(self) -> None:
         if self._beating is not None:

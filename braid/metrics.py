@@ -30,6 +30,7 @@ LINKS_LOST = Counter("braid_links_lost_total", "Links between slices that ended"
 LINK_UNSENT_BYTES = Gauge("braid_link_unsent_bytes", "Bytes queued on all links of the slice", ["layer"])
 BACKPRESSURE = Counter("braid_backpressure_total", "Times upstream links were no longer read", ["layer"])
 EPOCH = Gauge("braid_epoch", "Epoch of the configuration in force", ["layer"])
+DRAINING = Gauge("braid_draining", "Whether the slice was told to stop and lets others take over", ["layer"])
 LOOP_LAG_SECONDS = Gauge("braid_loop_lag_seconds", "How late the last tick of the event loop was", ["layer"])
 LONGEST_STEP_SECONDS = Gauge(
     "braid_longest_step_seconds",
@@ -45,6 +46,41 @@ WINDOW_BYTES = Gauge("braid_window_bytes", "Bytes accepted and not yet confirmed
 CONFIRM_SECONDS = Histogram(
     "braid_confirm_seconds", "From acceptance to confirmation, the oldest batch of each confirmation", buckets=_SECONDS
 )
+KAFKA_SOURCE_RECORDS = Counter(
+    "braid_kafka_source_records_total", "Records that were read, and what became of them", ["topic", "fate"]
+)
+KAFKA_SOURCE_LAG = Gauge(
+    "braid_kafka_source_lag", "Records of the partitions read here that are not confirmed, as far as known", ["topic"]
+)
+KAFKA_SOURCE_PARTITIONS = Gauge("braid_kafka_source_partitions", "Partitions of source topics that are read here")
+KAFKA_SOURCE_WINDOW = Gauge("braid_kafka_source_window", "Publications from Kafka that are sent and not confirmed")
+KAFKA_SOURCE_AGAIN = Gauge("braid_kafka_source_sent_again", "Publications from Kafka sent again since start")
+KAFKA_SOURCE_FAILURES = Counter("braid_kafka_source_failures_total", "Times that reading began anew after a failure")
+KAFKA_SOURCE_LOST = Gauge("braid_kafka_source_lost", "Records that were deleted before they were read, since start")
+KAFKA_SINK_RECORDS = Counter(
+    "braid_kafka_sink_records_total", "Notifications for topics of Kafka, and what became of them", ["topic", "fate"]
+)
+KAFKA_SINK_WAITING = Gauge("braid_kafka_sink_waiting", "Notifications that wait for their topic", ["topic"])
+KAFKA_SINK_BYTES = Gauge("braid_kafka_sink_bytes", "Bytes on disk that wait for topics")
+KAFKA_SINK_FAILURES = Counter(
+    "braid_kafka_sink_failures_total", "Times that writing to a topic began anew after a failure", ["topic"]
+)
+KAFKA_SINK_DELAY_SECONDS = Histogram(
+    "braid_kafka_sink_delay_seconds", "From receipt to the topic, the oldest of each write", buckets=_SECONDS
+)
+INGRESS_WRITE_SECONDS = Histogram("braid_ingress_write_seconds", "Time one write to Kafka took", buckets=_SECONDS)
+INGRESS_WRITES_FAILED = Gauge("braid_ingress_writes_failed", "Writes to Kafka that failed, since start")
+INGRESS_WAITING = Gauge("braid_ingress_waiting", "Publications that wait for Kafka to have them")
+INGRESS_BACKLOG = Gauge(
+    "braid_ingress_backlog", "Batches in Kafka that are not known to be confirmed, of the partition with most of them"
+)
+INGRESS_PARTITIONS = Gauge("braid_ingress_partitions", "Partitions of the ingress topic that this slice sees to")
+INGRESS_TAKEN_OVER = Gauge("braid_ingress_taken_over", "Partitions that fell to this slice, since start")
+INGRESS_LOST_RECORDS = Gauge(
+    "braid_ingress_lost_records",
+    "Records of the ingress topic that were deleted before they were read, or could not be read, since start",
+    ["why"],
+)
 NOTIFICATIONS_DELIVERED = Counter("braid_notifications_delivered_total", "Notifications put into outboxes")
 NOTIFICATIONS_DROPPED = Counter("braid_notifications_dropped_total", "Notifications lost by a subscriber", ["reason"])
 NOTIFICATIONS_REPEATED = Gauge("braid_notifications_repeated", "Notifications received again and dropped since start")
@@ -54,6 +90,25 @@ NOTIFICATIONS_UNCLAIMED = Gauge(
 SUBSCRIBERS_DISCONNECTED = Counter("braid_subscribers_disconnected_total", "Subscribers disconnected", ["reason"])
 OUTBOXES = Gauge("braid_outboxes", "Subscribers with an outbox")
 OUTBOX_BYTES = Gauge("braid_outbox_bytes", "Bytes held for all subscribers")
+
+WEBHOOK_ENDPOINTS = Gauge("braid_webhook_endpoints", "Subscriptions with a webhook, by the state of it", ["state"])
+WEBHOOK_REQUESTS = Counter("braid_webhook_requests_total", "Attempts to post, by what was answered", ["answer"])
+WEBHOOK_REQUEST_SECONDS = Histogram(
+    "braid_webhook_request_seconds", "Time one attempt took, answered or not", buckets=_SECONDS
+)
+WEBHOOK_DELAY_SECONDS = Histogram(
+    "braid_webhook_delay_seconds",
+    "From when the oldest notification of a request came to when it had arrived",
+    buckets=(*_SECONDS, 60, 600, 3600, 36000),
+)
+WEBHOOK_NOTIFICATIONS = Counter(
+    "braid_webhook_notifications_total",
+    "Notifications posted (delivered), given up (buried), or lost (dropped)",
+    ["fate"],
+)
+WEBHOOK_WAITING = Gauge("braid_webhook_waiting", "Notifications that have not arrived, of all endpoints")
+WEBHOOK_DEAD_LETTERS = Gauge("braid_webhook_dead_letters", "Notifications in dead letters, of all endpoints")
+WEBHOOK_BYTES = Gauge("braid_webhook_bytes", "Bytes of both on disk")
 
 SUBSCRIPTIONS = Gauge("braid_subscriptions", "Subscriptions held", ["layer"])
 SUBSCRIPTIONS_REFUSED = Gauge(
@@ -99,3 +154,6 @@ GATHERS = Gauge("braid_gathers", "Batches being gathered or awaiting receipt")
 GATHERS_DROPPED = Gauge("braid_gathers_dropped", "Batches let go at a bound of the exit point since start")
 UNDELIVERABLE = Gauge("braid_undeliverable", "Notifications for connection points that are gone, since start")
 UNREADABLE = Gauge("braid_unreadable_publications", "Contents that the matcher could not read, since start")
+TELEMETRY_SAMPLES = Counter("braid_telemetry_samples_total", "Samples of this slice that were written", ["sink"])
+TELEMETRY_DROPPED = Counter("braid_telemetry_dropped_total", "Samples dropped, or removed with their file", ["reason"])
+TELEMETRY_FILE_BYTES = Gauge("braid_telemetry_file_bytes", "Bytes of the telemetry files of this slice")

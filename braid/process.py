@@ -8,7 +8,9 @@ from pathlib import Path
 
 import uvloop
 
+from braid.claiming import claim_name
 from braid.config import ConfigError, Settings, load
+from braid.coordination_events import CoordinationUnavailable, NameTaken
 from braid.logs import configure_logs
 from braid.slice import Slice
 from braid.topology import Layer
@@ -21,7 +23,9 @@ def main(layer: Layer, make: Callable[[str, Settings, int], Slice]) -> None:
         description=f"One slice of the {layer} layer.",
         epilog=f"example: python -m services.{layer} --name {layer}-1 --zookeeper 127.0.0.1:2181",
     )
-    parser.add_argument("--name", default=f"{layer}-1", help="unique in the cluster; state is kept under this name")
+    parser.add_argument(
+        "--name", help="unique in the cluster; state is kept under this name (default: the first one that is free)"
+    )
     parser.add_argument("--zookeeper", help="host:port,…")
     parser.add_argument("--data", help="directory of all state")
     parser.add_argument("--config", type=Path, help="TOML file")
@@ -36,11 +40,23 @@ def main(layer: Layer, make: Callable[[str, Settings, int], Slice]) -> None:
         sys.exit(f"{parser.prog}: {error}")
     if not settings.cluster.zookeeper:
         sys.exit(f"{parser.prog}: which ZooKeeper? Give --zookeeper host:port, or start everything with ./dev up")
-    configure_logs(settings.logs, slice=given.name)
+    configure_logs(settings.logs, slice=given.name or layer)
     sys.setswitchinterval(0.0005)  # the thread that writes the log waits for the interpreter at most so long
     gc.set_threshold(50_000, 20, 50)  # messages live shortly and hold no cycles
 
     async def run() -> int:
-        return await make(given.name, settings, given.http_port).run()
+        if given.name:
+            return await make(given.name, settings, given.http_port).run()
+        claimed = await claim_name(layer, settings)
+        configure_logs(settings.logs, slice=claimed.name)
+        slice = make(claimed.name, settings, given.http_port)
+        slice.succeed(claimed)
+        try:
+            return await slice.run()
+        finally:
+            claimed.release()
 
-    sys.exit(uvloop.run(run()))
+    try:
+        sys.exit(uvloop.run(run()))
+    except (CoordinationUnavailable, NameTaken) as error:
+        sys.exit(f"{parser.prog}: {error}")

@@ -25,14 +25,15 @@ class Registering:
         # A dead holder of our name is forgotten by ZooKeeper within its session timeout, give or take its ticks.
         self._name_wait_s = 1.5 * session_timeout_s + 2.0
         self._wanted: Registration | None = None
+        self._predecessor: int | None = None
         self._registered = False
         self._outcome: asyncio.Future[None] | None = None  # of `register`, until it is known
         self._name_deadline: float | None = None
 
-    async def register(self, registration: Registration) -> None:
+    async def register(self, registration: Registration, predecessor: int | None) -> None:
         if self._wanted is not None:
             raise RuntimeError(f"this process is registered as {self._wanted.name} already")
-        self._wanted = registration
+        self._wanted, self._predecessor = registration, predecessor
         self._outcome = asyncio.get_running_loop().create_future()
         self._reconciling.mark("registration")
         await self._outcome
@@ -81,7 +82,7 @@ class Registering:
             return True
         if self._name_deadline is None:
             self._name_deadline = loop.time() + self._name_wait_s
-        if znodes.judge_holder(holder, wanted) != "unknown":
+        if znodes.judge_holder(holder, wanted, self._predecessor) != "unknown":
             log.info("removing the registration of an earlier session", slice=holder.name, pid=holder.pid)
             with contextlib.suppress(NoNodeError):
                 await self._session.delete(path, stat.version)

@@ -36,7 +36,7 @@ def _points_of(name: str) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=8)
-def _ring(slices: tuple[str, ...]) -> Ring:
+def ring(slices: tuple[str, ...]) -> Ring:
     return Ring(slices)
 
 
@@ -49,7 +49,7 @@ class Selector(ABC):
         self.accesspoints = configuration.accesspoints
         self.matchers = configuration.matchers
         self.exitpoints = configuration.exitpoints
-        self._ring = _ring(configuration.matchers)
+        self._ring = ring(configuration.matchers)
 
     @abstractmethod
     def matcher_of(self, subscription_id: str) -> str:

@@ -17,6 +17,8 @@ from typing import Any, ClassVar
 import structlog
 
 from braid import metrics
+from braid.addresses import announced_host
+from braid.claiming import ClaimedName
 from braid.codec import PROTOCOL, PROTOCOL_VERSION, Hello
 from braid.config import Settings
 from braid.coordination import Coordination
@@ -30,7 +32,9 @@ from braid.coordination_events import (
     SessionSuspended,
     SlicesChanged,
 )
+from braid.draining import Draining
 from braid.http_server import HttpServer
+from braid.leaving import Known
 from braid.links import LinkPool
 from braid.logs import set_log_field
 from braid.longest import LongestSteps
@@ -38,6 +42,8 @@ from braid.messages import AnyMessage, Send
 from braid.probes import probes_app
 from braid.reporting import Reporting
 from braid.scaling import ReportStep
+from braid.telemetry.sampling import Sampling, State, sampling_of
+from braid.telemetry.totals import total_of
 from braid.topology import Configuration, Layer, Registration
 from braid.tracing import TRACED_KINDS, log_traced
 from braid.version import VERSION
@@ -63,6 +69,9 @@ class Slice(ABC):
         self._slices: dict[str, Registration] = {}
         self._configuration: Configuration | None = None
         self._registered = False
+        self._disconnected_at_s: float | None = None  # when the connection to ZooKeeper was lost, of the loop's time
+        self._claimed: ClaimedName | None = None  # the name, unless it was given
+        self._draining: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._slices_known = asyncio.Event()
         self.exit_code = 0
@@ -78,6 +87,8 @@ class Slice(ABC):
         )
         self._reporting = Reporting(name, self.incarnation, self.coordination)
         self.longest_steps = LongestSteps(self.layer)
+        self._sampling: Sampling | None = sampling_of(settings, self.layer, name, self.incarnation, self._state)
+        self.measures = None if self._sampling is None else self._sampling.measures  # None: nobody wants telemetry
 
     # What a layer fills in
 
@@ -94,6 +105,10 @@ class Slice(ABC):
     async def prepare(self) -> None:
         """The cluster is known, and does not know of this slice yet: whatever takes long is done now."""
 
+    async def drain(self) -> str:
+        """Told to stop: lets others take over, then says why it may stop. Bounded by `cluster.drain_s`."""
+        return await Draining(self.name, self.layer, self.coordination, self._known_for_leaving).run()
+
     @abstractmethod
     def targets(self) -> list[str]:
         """Names of the slices this one keeps links to."""
@@ -106,12 +121,24 @@ class Slice(ABC):
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         """One run of messages of one kind, in order. The visible `match` of every layer."""
 
+    def objection(self, _configuration: Configuration) -> str:
+        """Why this slice must not follow a configuration; it stops instead. Empty when it may."""
+        return ""
+
     def on_configured(self, configuration: Configuration) -> None: ...
     def on_slices(self, slices: dict[str, Registration]) -> None: ...
     def on_registration(self, registered: bool) -> None: ...
     def on_peer_up(self, peer: Hello) -> None: ...
     def on_peer_down(self, peer: Hello) -> None: ...
     def on_tick(self, now_s: float) -> None: ...
+
+    def totals(self) -> dict[str, int]:
+        """For telemetry: what the metrics have counted since the start."""
+        return {"messages": total_of(metrics.MESSAGES, layer=self.layer)}
+
+    def queues(self) -> dict[str, int]:
+        """For telemetry: what waits in this slice."""
+        return {"link_bytes": self.links.unsent_bytes}
 
     # Messages
 
@@ -163,9 +190,21 @@ class Slice(ABC):
     def slices(self) -> list[Registration]:
         return list(self._slices.values())
 
+    def _state(self) -> State:
+        configuration = self._configuration
+        if configuration is None:
+            return State(0, self.layer == "connpoint", self.totals(), self.queues())
+        in_force = configuration.in_force()
+        takes_part = self.layer == "connpoint" or self.name in in_force.of_layer(self.layer)
+        return State(in_force.epoch, takes_part, self.totals(), self.queues())
+
     @property
     def is_registered(self) -> bool:
         return self._registered
+
+    @property
+    def is_draining(self) -> bool:
+        return self._draining is not None
 
     def _on_event(self, event: Event) -> None:
         match event:
@@ -175,6 +214,11 @@ class Slice(ABC):
                 self.on_slices(self._slices)
                 self._retarget()
             case ConfigurationChanged(configuration) if configuration is not None:
+                if objection := self.objection(configuration):
+                    log.error("the configuration in ZooKeeper is refused", reason=objection)
+                    self.exit_code = 1
+                    self._stopping.set()
+                    return
                 self._configuration = configuration
                 epoch = configuration.in_force().epoch
                 metrics.EPOCH.labels(self.layer).set(epoch)
@@ -195,13 +239,15 @@ class Slice(ABC):
                 self._retarget()
             case SessionExpired():
                 log.warning("the ZooKeeper session is lost; not answering until registered again")
-                self._registered = False
+                self._registered, self._disconnected_at_s = False, None
                 self.links.stop_answering("the slice lost its ZooKeeper session")
                 self.on_registration(False)
             case SessionSuspended():
                 log.warning("ZooKeeper cannot be reached; going on under the configuration in force")
+                self._disconnected_at_s = asyncio.get_running_loop().time()
             case SessionRestored():
                 log.info("ZooKeeper is reached again")
+                self._disconnected_at_s = None
             case RegistrationRefused():
                 log.error("the registration was refused", reason=str(event))
                 self.exit_code = 1
@@ -216,14 +262,26 @@ class Slice(ABC):
 
     # Life
 
+    def succeed(self, claimed: ClaimedName) -> None:
+        """This slice has its name by a claim: whoever held it before is gone, whatever ZooKeeper says."""
+        self._claimed = claimed
+        claimed.hold_as(self.incarnation)
+
     def stop(self) -> None:
         """Ends `run`."""
         self._stopping.set()
 
+    def on_signal(self) -> None:
+        """The first one lets others take over, if there is time for that; the second one ends it."""
+        if self._draining is None and self._registered and self.settings.cluster.drain_s > 0:
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+        else:
+            self._stopping.set()
+
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+            loop.add_signal_handler(number, self.on_signal)
         stopping = asyncio.create_task(self._stopping.wait())
         starting = asyncio.create_task(self._start())
         try:
@@ -235,9 +293,10 @@ class Slice(ABC):
             log.error("the slice cannot run", reason=str(error), kind=type(error).__name__)
             self.exit_code = 1
         finally:
-            starting.cancel()
-            stopping.cancel()
-            await asyncio.wait((starting, stopping))
+            tasks = [task for task in (starting, stopping, self._draining) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             await self._shut_down()
         return self.exit_code
 
@@ -254,16 +313,22 @@ class Slice(ABC):
         async with asyncio.timeout(self.settings.cluster.session_timeout_s):
             await self._slices_known.wait()
         await self.prepare()
+        cluster = self.settings.cluster
+        announced = await asyncio.to_thread(announced_host, host, cluster)
+        announced_http = await asyncio.to_thread(announced_host, http_host, cluster)
         registration = Registration(
             self.name,
             self.layer,
-            f"{host}:{port}",
-            f"{http_host}:{http_port}",
+            f"{announced}:{port}",
+            f"{announced_http}:{http_port}",
             os.getpid(),
             self.incarnation,
             VERSION,
         )
-        await self.coordination.register(registration)
+        predecessor = None if self._claimed is None else self._claimed.predecessor
+        await self.coordination.register(registration, predecessor)
+        if self._sampling is not None:
+            await self._sampling.start()
         gc.freeze()  # what was imported will not become garbage
 
     async def _tick_until_stopped(self) -> None:
@@ -277,9 +342,28 @@ class Slice(ABC):
                 self.on_tick(time.time())
             self.longest_steps.show(loop.time())
 
+    async def _drain(self) -> None:
+        patience_s = self.settings.cluster.drain_s
+        log.info("told to stop; others take over first", seconds_max=patience_s)
+        metrics.DRAINING.labels(self.layer).set(1)
+        try:
+            async with asyncio.timeout(patience_s):
+                log.info("may stop", why=await self.drain())
+        except TimeoutError:
+            log.warning("stops although others have not taken over: cluster.drain_s is over")
+        finally:
+            self._stopping.set()
+
+    def _known_for_leaving(self) -> Known:
+        since_s = self._disconnected_at_s
+        disconnected_s = 0.0 if since_s is None else asyncio.get_running_loop().time() - since_s
+        return Known(self._configuration, self._slices, disconnected_s)
+
     async def _shut_down(self) -> None:
         log.info("stopping")
         self._reporting.close()
+        if self._sampling is not None:
+            await self._sampling.stop()
         await self.coordination.stop()
         await self.close()
         await self.links.close()

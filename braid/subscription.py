@@ -9,6 +9,7 @@ import msgspec
 from braid import problems, topics
 from braid.config import Limits
 from braid.content import canonical_zone
+from braid.deliver import Deliver, DeliverGiven, changed_deliver, check_deliver
 from braid.filters import Filter, FilterError, from_json, parse, print_filter
 from braid.instants import format_instant, parse_instant
 from braid.words import check_words, stems_of_words
@@ -36,6 +37,10 @@ class Subscription(msgspec.Struct, forbid_unknown_fields=True, rename={"from_": 
     until: str | int | float | None = None
     distinct: bool = False
     subscriber: str = ""
+    deliver: Annotated[
+        DeliverGiven | None,
+        msgspec.Meta(description="an address that notifications are sent to, and not over connections"),
+    ] = None
 
 
 class SubscriptionPatch(msgspec.Struct, forbid_unknown_fields=True, rename={"from_": "from"}):
@@ -45,6 +50,7 @@ class SubscriptionPatch(msgspec.Struct, forbid_unknown_fields=True, rename={"fro
     zone: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
     from_: str | int | float | msgspec.UnsetType | None = msgspec.UNSET
     until: str | int | float | msgspec.UnsetType | None = msgspec.UNSET
+    deliver: DeliverGiven | msgspec.UnsetType = msgspec.UNSET
 
 
 class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -65,6 +71,7 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False)
     anchor: str = ""  # which part it is placed and routed by, see `braid.anchors`; empty: still to be chosen
     distinct: bool = False  # what its subscriber was given already is not given again
     given_from_s: float = math.inf  # what it matches and was published from here on was given; its matcher writes it
+    deliver: Deliver | None = None  # where to; nothing: over connections of its subscriber
 
     def public(self) -> dict[str, Any]:
         """As clients see it."""
@@ -87,6 +94,8 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False)
             shown["distinct"] = True
         if self.temporary:
             shown["temporary"] = True
+        if self.deliver is not None:
+            shown["deliver"] = self.deliver.public()
         shown["created"] = format_instant(self.created_s)
         return shown
 
@@ -116,7 +125,10 @@ def check_subscription(
         topic_scope=topic_scope,
         zone=None if given.zone is None else canonical_zone(given.zone),
         distinct=given.distinct,
+        deliver=None if given.deliver is None else check_deliver(given.deliver),
     )
+    if record.distinct and record.deliver is not None:
+        raise problems.invalid("$.distinct", "what is delivered to an address is given whole; leave one of the two out")
     return _check_window(record, now)
 
 
@@ -148,8 +160,10 @@ def apply_patch(record: SubscriptionRecord, patch: SubscriptionPatch, limits: Li
         changes["from_s"] = _beginning(patch.from_, now)
     if patch.until is not msgspec.UNSET:
         changes["until_s"] = _instant(patch.until, now, "$.until")
+    if patch.deliver is not msgspec.UNSET:
+        changes["deliver"] = changed_deliver(record.deliver, patch.deliver, now)
     if not changes:
-        raise problems.invalid("$", "expected at least one of 'filter', 'zone', 'from', 'until'")
+        raise problems.invalid("$", "expected at least one of 'filter', 'zone', 'from', 'until', 'deliver'")
     changed = msgspec.structs.replace(record, **changes)
     return _check_window(changed, now) if "from_s" in changes or "until_s" in changes else changed
 

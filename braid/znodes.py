@@ -134,14 +134,17 @@ def in_order_of_arrival(candidates: Iterable[str]) -> list[str]:
 Holder = Literal["ourselves", "gone", "unknown"]
 
 
-def judge_holder(holder: Registration, ours: Registration) -> Holder:
+def judge_holder(holder: Registration, ours: Registration, predecessor: int | None = None) -> Holder:
     """Who holds the name that we want? Called only when it was registered by another session than ours.
 
     A slice that was killed leaves its znode until its session times out. When it ran on this host, the process
-    table knows at once that it is gone, and its successor need not wait.
+    table knows at once that it is gone, and its successor need not wait; nor when its incarnation is that of the
+    predecessor whose lock we hold.
     """
     if (holder.pid, holder.incarnation) == (ours.pid, ours.incarnation):
         return "ourselves"
+    if holder.incarnation == predecessor:
+        return "gone"
     if _host(holder) == _host(ours) and _is_gone(holder.pid, ours.pid):
         return "gone"
     return "unknown"

@@ -26,7 +26,9 @@ from braid.coordination import (
     StaleVersion,
 )
 from braid.coordination import Event as CoordinationEvent
+from braid.http_server import HttpServer
 from braid.logs import configure_logs
+from braid.probes import probes_app
 from coordinator.core import Coordinator
 from coordinator.events import (
     AttemptFailed,
@@ -58,12 +60,14 @@ class Shell:
         # Bounded by its writers: one tick at a time, an answer per effect, and coalesced changes.
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._tick_waits = False
+        self._connected = False
         self._coordination = Coordination(
             cluster.zookeeper, cluster.name, cluster.session_timeout_s, self._on_coordination, follow_scalings=True
         )
 
     async def run(self, stop: asyncio.Event) -> None:
         await self._coordination.start()
+        self._connected = True
         tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._work())]
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -83,7 +87,12 @@ class Shell:
             case Elected() | Deposed() | SlicesChanged() | ScalingChanged() | ReportsChanged():
                 self._events.put_nowait(event)
             case SessionSuspended() | SessionRestored() | SessionExpired():
+                self._connected = isinstance(event, SessionRestored)
                 log.info("zookeeper", event_kind=type(event).__name__)
+
+    def not_ready(self) -> list[str]:
+        """One that does not lead is ready too: it is there to lead when the other one is not."""
+        return [] if self._connected else ["not connected to ZooKeeper"]
 
     async def _tick(self) -> None:
         while True:
@@ -134,12 +143,21 @@ class Shell:
                 return RecordWritten(attempt, record)
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, http_port: int | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await Shell(settings).run(stop)
+    shell = Shell(settings)
+    probes: HttpServer | None = None
+    if http_port is not None:
+        probes = HttpServer(probes_app("coordinator", shell.not_ready), settings.cluster.host, http_port)
+        await probes.start()
+    try:
+        await shell.run(stop)
+    finally:
+        if probes is not None:
+            await probes.stop()
     log.info("stopped")
 
 
@@ -148,6 +166,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--config", type=Path, help="TOML file with settings")
     parser.add_argument("--zookeeper", help="host:port,… of ZooKeeper")
     parser.add_argument("--data", type=Path, help="directory of all state on this machine")
+    parser.add_argument("--http-port", type=int, help="of probes and metrics; without it there are none")
     arguments = parser.parse_args(argv)
     given = {"zookeeper": arguments.zookeeper, "data": arguments.data}
     overrides = {"cluster": {name: value for name, value in given.items() if value is not None}}
@@ -159,8 +178,8 @@ def main(argv: list[str] | None = None) -> int:
                 "or start a whole cluster with the embedded one: python -m coordinator.launcher"
             )
         configure_logs(settings.logs, process="coordinator")
-        asyncio.run(serve(settings))
-    except (ConfigError, CoordinationUnavailable) as error:
+        asyncio.run(serve(settings, arguments.http_port))
+    except (ConfigError, CoordinationUnavailable, OSError) as error:
         print(f"coordinator: {error}", file=sys.stderr)
         return 1
     return 0

@@ -1,8 +1,8 @@
 """What the leading coordinator decides. Pure: events in, effects out; the time comes with each event.
 
-Purpose: write the first configuration when every desired slice is there, and lead from one configuration to the next
-when a scaling is asked for. The number of matchers is part of where subscriptions are placed, so a configuration
-that exists is changed by a scaling only, whatever the settings say.
+Purpose: write the first configuration when as many slices as desired are there, and lead from one configuration to
+the next when a scaling is asked for. The number of matchers is part of where subscriptions are placed, so a
+configuration that exists is changed by a scaling only, whatever the settings say.
 
 States
     standby     another coordinator leads, or the connection is lost
@@ -27,7 +27,7 @@ from braid.coordination_events import Deposed, Elected, ReportsChanged, ScalingC
 from braid.machine import IllegalEvent, Machine, Transition, in_each
 from braid.scaling import ScalingRecord
 from braid.topology import Registration
-from coordinator.desired import await_first, compare, desired_names
+from coordinator.desired import await_first, compare, desired_numbers
 from coordinator.events import (
     Answer,
     AttemptFailed,
@@ -68,7 +68,7 @@ class Coordinator:
 
     def __init__(self, desired: Slices, deadlines: Deadlines | None = None) -> None:
         self.state = State.STANDBY
-        self._desired = desired_names(desired)
+        self._desired = desired_numbers(desired)
         self._deadlines = deadlines or Deadlines()
         self._slices: Mapping[str, Registration] | None = None  # None: nobody told yet
         self._standing = Standing()
@@ -254,7 +254,7 @@ MACHINE: Machine[State, Effects] = Machine(
         ),
         Transition(State.READING, AttemptFailed, (), "reads again after a pause", Coordinator.on_attempt_failed),
         *in_each(_WRITING, AttemptFailed, (State.READING,), "reads after a pause", Coordinator.on_attempt_failed),
-        _when_written(State.WAITING, (State.IDLE, State.GATHERING), "every desired slice was registered"),
+        _when_written(State.WAITING, (State.IDLE, State.GATHERING), "as many slices as desired were registered"),
         Transition(
             State.GATHERING,
             RecordWritten,

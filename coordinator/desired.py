@@ -1,33 +1,43 @@
-"""The slices that the settings want: what the first configuration waits for. Pure."""
+"""How many slices the settings want: what the first configuration waits for. Pure.
+
+Only numbers are wanted, not names: under an orchestrator names come from whoever starts first.
+"""
 
 from collections.abc import Mapping
+from itertools import islice
 
 from braid.config import Slices
-from braid.topology import CONFIGURED_LAYERS, Configuration, Layer, Registration, slice_name
+from braid.naming import in_order_of_numbers, names_to_try
+from braid.topology import CONFIGURED_LAYERS, Configuration, Layer, Registration
 from coordinator.events import Inform
 from coordinator.scaling import Decision, Wait, Write
 
-Desired = Mapping[Layer, tuple[str, ...]]
+Desired = Mapping[Layer, int]
 
 
-def desired_names(slices: Slices) -> Desired:
-    """{"matcher": ("matcher-1", "matcher-2"), …} for the layers that a configuration lists."""
-    return {
-        layer: tuple(slice_name(layer, number) for number in range(1, getattr(slices, layer) + 1))
-        for layer in CONFIGURED_LAYERS
-    }
+def desired_numbers(slices: Slices) -> Desired:
+    """For the layers that a configuration lists."""
+    return {layer: getattr(slices, layer) for layer in CONFIGURED_LAYERS}
 
 
 def await_first(desired: Desired, slices: Mapping[str, Registration]) -> Decision:
-    """The first configuration is written when every desired slice is registered."""
-    missing = tuple(name for layer in CONFIGURED_LAYERS for name in desired[layer] if name not in slices)
+    """The first configuration is written when as many slices as desired are registered, of those with the lowest
+    numbers.
+    """
+    registered = {layer: [each.name for each in slices.values() if each.layer == layer] for layer in CONFIGURED_LAYERS}
+    missing = [
+        name
+        for layer in CONFIGURED_LAYERS
+        for name in islice(names_to_try(layer, {}, slices, None), max(0, desired[layer] - len(registered[layer])))
+    ]
     if missing:
-        return Wait(missing)
+        return Wait(tuple(missing))
+    taken = {layer: tuple(in_order_of_numbers(names)[: desired[layer]]) for layer, names in registered.items()}
     first = Configuration(
         epoch=1,
-        accesspoints=desired["accesspoint"],
-        matchers=desired["matcher"],
-        exitpoints=desired["exitpoint"],
+        accesspoints=taken["accesspoint"],
+        matchers=taken["matcher"],
+        exitpoints=taken["exitpoint"],
     )
     return Write(first, None)
 
@@ -38,5 +48,5 @@ def compare(desired: Desired, configuration: Configuration) -> list[Inform]:
     return [
         Inform(what, {"layer": layer, "configured": configured, "desired": desired[layer]}, warning=True)
         for layer in CONFIGURED_LAYERS
-        if (configured := configuration.of_layer(layer)) != desired[layer]
+        if len(configured := configuration.of_layer(layer)) != desired[layer]
     ]

@@ -7,6 +7,7 @@ from braid.coordination import Coordination
 from braid.coordination_events import ConfigurationChanged, Event, ScalingChanged, SlicesChanged
 from braid.scaling import ScalingRecord
 from braid.topology import Configuration, Registration
+from coordinator import restoring
 
 
 class Following:
@@ -35,6 +36,13 @@ class Following:
         assert self._coordination is not None, "not started"
         configuration, _ = await self._coordination.read_configuration()
         return configuration
+
+    async def restore(self, kept: Configuration) -> bool:
+        """Puts back what ZooKeeper has lost. False when it had not. Raises as `restoring.restore`."""
+        assert self._coordination is not None, "not started"
+        outcome = await restoring.restore(self._coordination, kept)
+        self.configuration = outcome.configuration
+        return outcome.restored
 
     async def stop(self) -> None:
         if self._coordination is not None:

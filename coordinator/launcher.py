@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from braid.config import ConfigError, Settings, load
-from braid.coordination_events import CoordinationUnavailable, CorruptConfiguration
+from braid.coordination_events import CoordinationUnavailable, CorruptConfiguration, StaleVersion
+from braid.kept_configuration import UnreadableConfiguration
 from braid.topology import CONFIGURED_LAYERS, Layer
-from coordinator import compiling, zookeeper
+from coordinator import compiling, restoring, zookeeper
 from coordinator.data_directory import DataDirectory, DataDirectoryRefused
 from coordinator.following import Following
 from coordinator.growing import Growing, is_needed
@@ -54,6 +55,8 @@ FAILURES = (
     DataDirectoryRefused,
     PortRefused,
     ShapeRefused,
+    StaleVersion,
+    UnreadableConfiguration,
     compiling.EngineNotCompiled,
     zookeeper.ZooKeeperUnusable,
     OSError,
@@ -134,12 +137,31 @@ class Launcher:
         await self._compile()
         self._screen.step("starting the slices")
         await self._following.start(self._zookeeper)
+        await self._restore()
         for command in self._plan().commands(self._shape()):
             self._supervisor.supervise(await self._supervisor.start(command))
         self._slices_started.set()
         self._write_cluster()
         await self._wait_ready()
         self._screen.ready(self._addresses.known(), self._data.path, time.monotonic() - began)
+
+    async def _restore(self) -> None:
+        """The configuration that matchers of this data followed, if ZooKeeper has lost it.
+
+        One that stands in a ZooKeeper of others is left alone: it may belong to other data. Then matchers refuse it.
+        """
+        stands = self._following.configuration is not None
+        if stands and self._settings.cluster.zookeeper:
+            return
+        try:
+            kept = restoring.newest_kept(self._data.path)
+        except UnreadableConfiguration as error:
+            if not stands:
+                raise
+            self._screen.note(f"a copy of the configuration cannot be read and is not compared: {error}")
+            return
+        if kept is not None and await self._following.restore(kept):
+            self._screen.note(f"ZooKeeper had lost the configuration; restored {restoring.describe(kept)}")
 
     def _shape(self) -> Shape:
         """Of the slices that are started now. It is kept when they are about to write their first data."""
@@ -244,6 +266,7 @@ def main(
             "cluster": {"data": arguments.data, "zookeeper": arguments.zookeeper},
             "api": {"port": arguments.port},
             "slices": slices,
+            "telemetry": {"sink": "files" if arguments.telemetry else None},
         }
         overrides = {
             section: {name: value for name, value in fields.items() if value is not None}
@@ -283,6 +306,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, help="of the first connection point; 0 lets the system choose")
     parser.add_argument("--zookeeper", help="host:port,… of a ZooKeeper that runs; default: the embedded one")
     parser.add_argument("--slices", help="connpoint=1,accesspoint=1,matcher=1,exitpoint=1")
+    parser.add_argument("--telemetry", action="store_true", help="slices write samples of themselves to files")
     parser.add_argument("--quiet", action="store_true", help="say only what goes wrong")
     return parser.parse_args(argv)
 

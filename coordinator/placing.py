@@ -4,11 +4,11 @@ Configured slices keep their place, because whatever stays need not move. New on
 registered and idle, else they get a name and are to be started.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import NamedTuple
 
+from braid.naming import in_order_of_numbers
 from braid.scaling import Ask
 from braid.topology import CONFIGURED_LAYERS, Configuration, Layer, Registration, slice_name
 
@@ -49,13 +49,8 @@ def _place_layer(
 def _newcomers(layer: Layer, configuration: Configuration, slices: Mapping[str, Registration]) -> Iterator[str]:
     configured = configuration.of_layer(layer)
     registered = [each.name for each in slices.values() if each.layer == layer]
-    yield from sorted((name for name in registered if name not in configured), key=_in_order_of_numbers)
+    yield from in_order_of_numbers(name for name in registered if name not in configured)
     for number in count(1):
         name = slice_name(layer, number)
         if name not in configured and name not in slices:
             yield name
-
-
-def _in_order_of_numbers(name: str) -> tuple[float, str]:
-    number = re.search(r"\d+$", name)
-    return (int(number.group()) if number else float("inf"), name)

@@ -85,6 +85,7 @@ class Plan:
             "BRAID_CLUSTER__ZOOKEEPER": self._zookeeper,
             "BRAID_CLUSTER__DATA": str(self._data.path),
             "BRAID_API__PORT": str(self._settings.api.port),
+            "BRAID_TELEMETRY__SINK": self._settings.telemetry.sink,
         }
         passed_on = ["--config", str(self._config)] if self._config is not None else []
         return Command(name, group, [*argv, *passed_on], self._data.log(name), {**given, **environment})

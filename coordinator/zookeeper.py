@@ -1,6 +1,7 @@
 """The embedded ZooKeeper: a real server from the jars that PySpark ships, on loopback, with a small heap.
 
 Nothing is started here: `prepare` gives the command, the launcher runs it like every other process of the cluster.
+In a container of its own, `python -m coordinator.zookeeper_server` becomes it.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from pathlib import Path
 
 JAVA_VERSION_MIN = 17
 HOST = "127.0.0.1"
+HEAP_MIB = 128
 CONFIGURATION_FILE = "./zoo.cfg"
 POLL_S = 0.05
 
@@ -74,16 +76,16 @@ class EmbeddedZooKeeper:
         return f"{HOST}:{self.port}"
 
 
-def prepare(directory: Path, port: int = 0) -> EmbeddedZooKeeper:
+def prepare(directory: Path, port: int = 0, host: str = HOST, heap_mib: int = HEAP_MIB) -> EmbeddedZooKeeper:
     """Writes the configuration into `directory`, where the data stays too. Port 0 takes a free one."""
     java = find_java()
     class_path = os.pathsep.join(str(jar) for jar in find_jars())
     port = port or free_port()
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / CONFIGURATION_FILE).write_text(CONFIGURATION.format(host=HOST, port=port))
+    (directory / CONFIGURATION_FILE).write_text(CONFIGURATION.format(host=host, port=port))
     argv = (
         str(java),
-        "-Xmx128m",
+        f"-Xmx{heap_mib}m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-Dlog4j2.level=WARN",

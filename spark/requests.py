@@ -61,5 +61,19 @@ class Report(msgspec.Struct, tag="report", forbid_unknown_fields=True, frozen=Tr
     json: bool = False
 
 
-Request = Workload | Words | Map | Run | Report
+class Follow(msgspec.Struct, tag="follow", forbid_unknown_fields=True, frozen=True):
+    checkpoint: Path
+    out: Path
+    source: str = "files"
+    directory: Path = Path("data/telemetry")  # of files
+    bootstrap: str = ""  # of Kafka
+    topic: str = "braid-telemetry"
+    window: str = "10s"
+    late: str = "15s"
+    once: bool = False
+    master: str = "local[*]"
+    json: bool = False
+
+
+Request = Workload | Words | Map | Run | Report | Follow
 decode_request = msgspec.json.Decoder(Request, dec_hook=lambda kind, given: kind(given)).decode

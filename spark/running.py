@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from spark.errors import ExperimentError, shown_errors
-from spark.requests import Map, Report, Request, Run, Words, Workload, decode_request
+from spark.requests import Follow, Map, Report, Request, Run, Words, Workload, decode_request
 
 
 def main() -> None:
@@ -46,6 +46,10 @@ def _made(request: Request) -> dict[str, Any]:
             from spark.report.making import make_report
 
             return make_report(request)
+        case Follow():
+            from spark.streaming.following import follow
+
+            return follow(request)
 
 
 def make_workload(request: Workload) -> dict[str, Any]:

@@ -4,11 +4,12 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark.errors import ExperimentError
+from spark.starting import PackagesMissingError, kept_to_itself
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +19,8 @@ _JAVA_ADVICE = (
     "Spark needs Java 17 or newer. On Debian: apt-get install default-jre-headless; elsewhere install a Java runtime "
     "and let JAVA_HOME or PATH say where it is"
 )
+# Spark makes one method of all steps of a row. Java leaves methods of that size to its interpreter, unless it is told.
+_COMPILE_ALL = "-XX:-DontCompileHugeMethods"
 _QUIET = Path(__file__).parent / "log4j2.properties"
 
 
@@ -34,7 +37,8 @@ def spark_session(master: str = LOCAL, settings: dict[str, str] | None = None) -
     try:
         yield spark
     finally:
-        spark.stop()
+        with suppress(ConnectionError):  # whoever stops us may have stopped Java, too
+            spark.stop()
 
 
 def check_java() -> None:
@@ -56,8 +60,15 @@ def _start(master: str, settings: dict[str, str]) -> "SparkSession":
     builder = SparkSession.builder.appName("braid").master(master)
     for name, value in {**_settings(master), **settings}.items():
         builder = builder.config(name, value)
+    packages = settings.get("spark.jars.packages", "")
     try:
-        return builder.getOrCreate()
+        with kept_to_itself() if packages else nullcontext():
+            return builder.getOrCreate()
+    except PackagesMissingError as error:
+        raise ExperimentError(
+            f"Spark cannot get {packages} from Maven Central: {error}. It is needed once, and kept in the Ivy cache of "
+            "your home directory; a machine without a way to Maven Central can use a copy of that"
+        ) from None
     except PySparkException as error:
         raise ExperimentError(f"Spark did not start: {error}. {_JAVA_ADVICE}") from None
     except Py4JJavaError as error:
@@ -74,7 +85,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.parquet.compression.codec": "zstd",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {_COMPILE_ALL}",
     }
     if master.startswith("local"):
         # Spark's 200 are for clusters; here each would cost more than its work. A few per core even out their sizes.

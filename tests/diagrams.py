@@ -1,6 +1,6 @@
-"""`python -m tests.diagrams`: the states of everybody who takes part in a scaling, drawn from their own tables.
+"""`python -m tests.diagrams`: the states of whatever is driven by a table, drawn from that table.
 
-With `--write` the diagrams are written into docs/repartitioning.md, each between the two marks that carry its name.
+With `--write` the diagrams are written into their pages, each between the two marks that carry its name.
 """
 
 import sys
@@ -12,39 +12,45 @@ from braid.phases import Settled
 from coordinator import core as coordinator
 from coordinator.events import AttemptFailed
 from services.accesspoint import scaling as accesspoint
+from services.connpoint.webhooks import endpoint
 from services.exitpoint import scaling as exitpoint
 from services.matcher import scaling as matcher
 
-PAGE = Path(__file__).parents[1] / "docs" / "repartitioning.md"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
-def diagrams() -> dict[str, str]:
-    """Without what leads back from everywhere, which the page says in words."""
+def diagrams() -> dict[str, dict[str, str]]:
+    """By page. Without what leads back from everywhere, which the page says in words."""
     return {
-        "coordinator": mermaid(coordinator.MACHINE, leave_out=(Deposed, AttemptFailed)),
-        "accesspoint": mermaid(accesspoint.MACHINE, leave_out=(Settled,)),
-        "matcher": mermaid(matcher.MACHINE, leave_out=(Settled,)),
-        "exitpoint": mermaid(exitpoint.MACHINE, leave_out=(Settled,)),
+        "repartitioning.md": {
+            "coordinator": mermaid(coordinator.MACHINE, leave_out=(Deposed, AttemptFailed)),
+            "accesspoint": mermaid(accesspoint.MACHINE, leave_out=(Settled,)),
+            "matcher": mermaid(matcher.MACHINE, leave_out=(Settled,)),
+            "exitpoint": mermaid(exitpoint.MACHINE, leave_out=(Settled,)),
+        },
+        "webhooks.md": {"endpoint": mermaid(endpoint.MACHINE)},
     }
 
 
-def with_diagrams(page: str) -> str:
-    """The page with each diagram as it is drawn today."""
-    for name, diagram in diagrams().items():
+def with_diagrams(text: str, drawn: dict[str, str]) -> str:
+    """The text of a page with each diagram as it is drawn today."""
+    for name, diagram in drawn.items():
         begin, end = f"<!-- diagram: {name} -->\n", "<!-- end of diagram -->"
-        before, mark, rest = page.partition(begin)
+        before, mark, rest = text.partition(begin)
         if not mark or end not in rest:
             raise ValueError(f"the page needs the marks {begin.strip()} and {end}")
-        page = f"{before}{begin}```mermaid\n{diagram}\n```\n{rest[rest.index(end) :]}"
-    return page
+        text = f"{before}{begin}```mermaid\n{diagram}\n```\n{rest[rest.index(end) :]}"
+    return text
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--write"]:
-        PAGE.write_text(with_diagrams(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-        return
-    for name, diagram in diagrams().items():
-        print(f"{name}\n\n{diagram}\n")
+    for page, drawn in diagrams().items():
+        if sys.argv[1:] == ["--write"]:
+            path = DOCS / page
+            path.write_text(with_diagrams(path.read_text(encoding="utf-8"), drawn), encoding="utf-8")
+            continue
+        for name, diagram in drawn.items():
+            print(f"{name}\n\n{diagram}\n")
 
 
 if __name__ == "__main__":

@@ -14,23 +14,30 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped] 
 WITH_PROCESSES = (
     "tests/cluster/test_scaling_crashes.py",
     "tests/cluster/test_scaling.py",
+    "tests/cluster/test_zookeeper_away.py",
+    "tests/cluster/test_upgrading.py",
     "tests/cluster/test_launcher_processes.py",
     "tests/cluster/test_delivery.py",
     "tests/cluster/test_launcher_scaling.py",
     "tests/cluster/test_past.py",
+    "tests/cluster/test_backups.py",
+    "tests/kafka/",
 )
+TOGETHER = "tests/kafka/"  # all of these share one broker
 ALONE = "tests/simulation/"  # these share nothing, and some of these files take minutes
 DIRECTORIES = (ALONE, "tests/core/", "tests/service/")
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
-    """Tests of one file may share a cluster or a server, so they stay together."""
+    """Tests of one file may share a cluster or a server, so they stay together; so do those that share a broker."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
 
 
 def unit_of(nodeid: str) -> str:
+    if nodeid.startswith(TOGETHER):
+        return TOGETHER
     return nodeid if nodeid.startswith(ALONE) else nodeid.split("::", 1)[0]
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from braid.cli import config, down, experiment, explain, history, pub, scale, status, sub, trace, up
+from braid.cli import config, down, experiment, explain, history, pub, scale, status, sub, trace, up, webhook
 from braid.cli.running import DEFAULT_URL, examples
 
 app = typer.Typer(
@@ -47,6 +47,7 @@ app.command("status", epilog=status.EXAMPLES)(status.status)
 app.command("scale", epilog=scale.EXAMPLES)(scale.scale)
 app.command("replace", epilog=scale.REPLACE_EXAMPLES)(scale.replace)
 app.command("sub", epilog=sub.EXAMPLES)(sub.sub)
+app.add_typer(webhook.webhook, name="webhook")
 app.command("pub", epilog=pub.EXAMPLES)(pub.pub)
 app.command("history", epilog=history.EXAMPLES)(history.history)
 app.command("trace", epilog=trace.EXAMPLES)(trace.trace)

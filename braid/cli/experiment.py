@@ -16,6 +16,7 @@ EXAMPLES = examples(
     "braid experiment workload subscriptions --on readings --rows 100000 --matches 10 --out alarms",
     "braid experiment words --posts posts --out words",
     "braid experiment map --words words --parts 3 --out map.json",
+    "braid experiment follow --checkpoint follow/checkpoint --out follow/windows",
 )
 WORKLOAD_EXAMPLES = examples(
     "braid experiment workload posts --rows 1000000 --seed 7 --out posts",
@@ -41,6 +42,14 @@ RUN_EXAMPLES = examples(
 REPORT_EXAMPLES = examples(
     "braid experiment report experiments/quick",
     "braid experiment report experiments/quick --against 1f0c6a --out difference.html",
+)
+
+FOLLOW_EXAMPLES = examples(
+    "braid up --telemetry",
+    "braid experiment follow --checkpoint follow/checkpoint --out follow/windows",
+    "braid experiment follow --from /var/lib/braid/telemetry --window 1m --checkpoint c --out w",
+    "braid experiment follow --once --json --checkpoint c --out w",
+    "braid experiment follow --source kafka --bootstrap 127.0.0.1:9092 --checkpoint c --out w",
 )
 
 Out = Annotated[Path, typer.Option(help="Directory for the Parquet files.")]
@@ -155,6 +164,44 @@ def map(
         limit=limit,
         master=master,
         overwrite=overwrite,
+        json=json,
+    )
+
+
+@experiment.command("follow", epilog=FOLLOW_EXAMPLES)
+def follow(
+    *,
+    checkpoint: Annotated[Path, typer.Option(help="Directory in which Spark notes how far it is.")],
+    out: Annotated[Path, typer.Option(help="Directory for the windows, as Parquet.")],
+    source: Annotated[str, typer.Option(help="files or kafka.")] = "files",
+    directory: Annotated[
+        Path, typer.Option("--from", help="Of files: the directory in which slices write them.")
+    ] = Path("data/telemetry"),
+    bootstrap: Annotated[str, typer.Option(help="Of Kafka: host:port,… of its brokers.")] = "",
+    topic: Annotated[str, typer.Option(help="Of Kafka.")] = "braid-telemetry",
+    window: Annotated[str, typer.Option(help="How long a window is: 10s, 2m, 1h.")] = "10s",
+    late: Annotated[str, typer.Option(help="How far a sample may be behind the newest one.")] = "15s",
+    once: Annotated[bool, typer.Option("--once", help="End when all that is there has been read.")] = False,
+    master: Master = "local[*]",
+    json: Json = False,
+) -> None:
+    """Follow a live cluster: throughput, latency, imbalance and the hottest anchors of each window of time.
+
+    Slices take samples of themselves with 'braid up --telemetry' (or the setting telemetry.sink). Ctrl-C ends it;
+    the same command goes on where it was, and counts nothing twice.
+    """
+    _hand_over(
+        type="follow",
+        checkpoint=checkpoint,
+        out=out,
+        source=source,
+        directory=directory,
+        bootstrap=bootstrap,
+        topic=topic,
+        window=window,
+        late=late,
+        once=once,
+        master=master,
         json=json,
     )
 

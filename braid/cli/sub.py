@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from braid.cli import wanted
+from braid.cli import wanted, webhook
 from braid.cli.running import examples, new_client, run, stderr_console
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ EXAMPLES = examples(
     "braid sub --topic sports/soccer --topic-scope below",
     'braid sub "value > 40" --circle 40.4168,-3.7038,5000',
     "braid sub --zone @district.json",
+    'braid sub "value > 40" --webhook https://example.com/hooks/braid --subscriber alarms',
 )
 _OLD_NS = 60_000_000_000  # nothing is under way for so long, so it is of the past
 _NEWS = {
@@ -65,16 +66,33 @@ def sub(
         str | None, typer.Option(help="The name to subscribe under; one is made up when it is left out.")
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many publications.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--webhook", metavar="URL", help="Have it posted there, signed, instead of shown here."),
+    ] = None,
+    secret: Annotated[
+        str | None, typer.Option(help="What --webhook signs with; one is made up when it is left out.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON for each notification.")] = False,
 ) -> None:
     """Subscribe and show what matches, until Ctrl-C. It goes on by itself after a lost connection, and says so.
 
     The filter and the options that say what to get are joined by 'and'.
+
+    With --webhook the subscription stays, and the command ends: 'braid webhook' shows how it stands and ends it.
     """
     parts = wanted.parts_of(
         words=word, topic=topic, topic_scope=topic_scope, circle=circle, box=box, zone=zone, begin=begin, until=until
     )
-    parts |= {"filter": filter, "distinct": distinct}
+    parts["filter"] = filter
+    if to is not None:
+        if distinct or count is not None:
+            raise typer.BadParameter("--distinct and --count are for what is shown here, not for a --webhook")
+        run(webhook.subscribe(context.obj, to, secret, parts, subscriber=subscriber, as_json=json))
+        return
+    if secret is not None:
+        raise typer.BadParameter("--secret needs the --webhook that it is for")
+    parts["distinct"] = distinct
     run(_sub(context.obj, parts, subscriber=subscriber, count=count, as_json=json))
 
 

@@ -13,6 +13,7 @@ EXAMPLES = examples(
     "braid up",
     "braid up --data /var/lib/braid --port 9000",
     "braid up --slices matcher=2,exitpoint=2",
+    "braid up --telemetry",
 )
 
 
@@ -25,12 +26,16 @@ def up(
     ] = None,
     slices: Annotated[str | None, typer.Option(help="How many of each layer, such as matcher=2,exitpoint=2.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings; see 'braid config'.")] = None,
+    telemetry: Annotated[
+        bool, typer.Option("--telemetry", help="Slices write samples of themselves; see 'braid experiment follow'.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say only what goes wrong.")] = False,
 ) -> None:
     """Start a cluster on this machine and keep it up until Ctrl-C or 'braid down'."""
     given = {"--data": data, "--port": port, "--zookeeper": zookeeper, "--slices": slices, "--config": config}
     options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
-    command = [sys.executable, "-m", "coordinator.launcher", *options, *(["--quiet"] if quiet else [])]
+    options += [name for name, is_on in (("--telemetry", telemetry), ("--quiet", quiet)) if is_on]
+    command = [sys.executable, "-m", "coordinator.launcher", *options]
     sys.stdout.flush()
     # The launcher takes the place of this process, so that signals from the terminal reach it directly.
     os.execv(command[0], command)

@@ -9,6 +9,7 @@ from braid.client.scaling import Scaling
 from braid.client.states import State
 from braid.client.stream import Stream
 from braid.client.tracing import Trace, TraceHop
+from braid.client.webhooks import DeadLetter, Replayed, Webhook, WebhookDelivery
 from braid.matching.explanation import Explanation, FilterStep, MatchExplanation, PartExplained
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "CallTimeout",
     "Client",
     "ConnectionLost",
+    "DeadLetter",
     "Explanation",
     "FilterStep",
     "KeptPublication",
@@ -25,10 +27,13 @@ __all__ = [
     "Past",
     "Publication",
     "Replaced",
+    "Replayed",
     "Scaling",
     "State",
     "Stream",
     "Trace",
     "TraceHop",
+    "Webhook",
+    "WebhookDelivery",
     "time_of",
 ]

@@ -15,15 +15,15 @@ from braid.client.history import KeptPublication, find_publications
 from braid.client.ids import with_id
 from braid.client.listing import alive_ids, list_subscriptions
 from braid.client.options import PUBLISHER_HEADER, Options, checked_publisher, checked_url
+from braid.client.parts import Instant, subscription_parts
 from braid.client.rest import Rest
 from braid.client.scaling import Scaling, find_scaling, list_scalings, scale
 from braid.client.session import Session
 from braid.client.states import OnState, State, log_state, logger
 from braid.client.stream import Stream
 from braid.client.tracing import Trace, trace
+from braid.client.webhooks import Webhooks
 from braid.matching.explanation import MatchExplanation
-
-Instant = str | int | float
 
 
 class Client:
@@ -107,6 +107,7 @@ class Client:
         self._in_flight = asyncio.Semaphore(publishes_in_flight_max)
         headers = {PUBLISHER_HEADER: self.publisher}
         self._rest = Rest(self._urls_in_use_first, headers, call_timeout_s)
+        self.webhooks = Webhooks(self._rest, "" if self._temporary else self.subscriber)
         session = Session(temporary=self._temporary, delivered_window=delivered_window)
         self._conversation = Conversation(session, options, self._tell, self._start)
         self._connection = Connection(
@@ -165,18 +166,16 @@ class Client:
         """
         if keep and self._temporary:
             raise ValueError("a subscription can only be kept for a named subscriber: Client(…, subscriber='…')")
-        given: dict[str, Any] = {
-            "filter": filter,
-            "words": list(words),
-            "topic": topic,
-            "topic_scope": topic_scope,
-            "zone": zone,
-            "from": from_,
-            "until": until,
-            "distinct": distinct,
-        }
-        # Zero is an instant, and in Python the same as False.
-        parts = {name: value for name, value in given.items() if value is not False and value not in (None, "", [])}
+        parts = subscription_parts(
+            filter,
+            words=words,
+            topic=topic,
+            topic_scope=topic_scope,
+            zone=zone,
+            from_=from_,
+            until=until,
+            distinct=distinct,
+        )
         return Stream(self._conversation, parts, keep=keep)
 
     def listen(self) -> Stream:

@@ -29,6 +29,12 @@ class Rest:
     async def post(self, path: str, body: object, parameters: Parameters | None = None) -> Any:
         return await self._request("POST", path, parameters or {}, msgspec.json.encode(body), None)
 
+    async def patch(self, path: str, body: object) -> Any:
+        return await self._request("PATCH", path, {}, msgspec.json.encode(body), None)
+
+    async def delete(self, path: str) -> None:
+        await self._request("DELETE", path, {}, None, None)
+
     async def aclose(self) -> None:
         for client in self._clients.values():
             await client.aclose()
@@ -87,6 +93,8 @@ def problem_of(body: bytes, status: int, asked: str) -> BraidError:
 def _content(response: "httpx.Response", asked: str) -> Any:
     if response.status_code >= 300:
         raise problem_of(response.content, response.status_code, asked)
+    if response.status_code == 204:
+        return None
     try:
         return msgspec.json.decode(response.content)
     except msgspec.DecodeError as error:

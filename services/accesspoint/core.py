@@ -49,6 +49,9 @@ class AccessPointCore:
         self.routes: Routes | None = None  # until the first anchors come; until then everything goes to everybody
         self.scaling = AccessPointScaling(name, self._on_in_force, self._release, self._flush)
         self.stale = 0  # came before any configuration
+        # For telemetry: batches that are sent on, with when they came; the routes that publications took.
+        self.on_routed: Callable[[list[tuple[Publications, int]]], None] | None = None
+        self.on_anchors_hit: Callable[[list[list[str]]], None] | None = None
 
     def on_configuration(self, configuration: Configuration, now_s: float) -> Effects:
         self._keepers = configuration.union("matcher")
@@ -68,7 +71,7 @@ class AccessPointCore:
         if self.routes is None:
             from services.accesspoint.routes import Routes  # brings the matching engine
 
-            self.routes = Routes()
+            self.routes = Routes(self.on_anchors_hit)
         is_known = self.routes.on_anchors(matcher, message)
         return [Send(matcher, [AnchorsKnown(0, message.part)])] if is_known else []
 
@@ -121,6 +124,8 @@ class AccessPointCore:
         return [Send(message.connpoint, [message])]
 
     def _requests(self, selector: Selector, batch: list[tuple[Publications, int]], now_s: float) -> list[Send]:
+        if self.on_routed is not None:
+            self.on_routed(batch)
         if selector.routing == "broadcast" or self.routes is None:
             requests = [
                 self._request(selector, message, message.contents, arrived_ns, places=None, asked=None)

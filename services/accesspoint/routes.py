@@ -8,7 +8,7 @@ known. What a matcher has taken off its list may stay for a while, which costs a
 is away the old list is used: until this access point has heard of the others, the matcher acknowledges none of them.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
 import msgspec
@@ -39,8 +39,10 @@ class _Listed(msgspec.Struct):
 
 
 class Routes:
-    def __init__(self) -> None:
+    def __init__(self, on_hit: Callable[[list[list[str]]], None] | None = None) -> None:
+        """`on_hit` is told what each publication found, as ids of this index."""
         self._index = MatchIndex()
+        self._on_hit = on_hit
         self._listed: dict[str, _Listed] = {}
         self.refused = 0  # anchors that found the index full; their matchers get everything
 
@@ -87,6 +89,8 @@ class Routes:
         known = {matcher for matcher in matchers if self.knows(matcher)}
         unknown = [matcher for matcher in matchers if matcher not in known]
         matches = self._index.match([content for contents in batches for content in contents], now_s) if known else None
+        if matches is not None and self._on_hit is not None:
+            self._on_hit(matches.ids())
         routed: list[Places] = []
         begin = 0
         for contents in batches:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from braid import messages, metrics
@@ -9,10 +10,12 @@ from braid.codec import Hello
 from braid.config import Settings
 from braid.coordination_events import CorruptConfiguration
 from braid.matching.warm import warm
-from braid.messages import AnyMessage
+from braid.messages import AnyMessage, Send
+from braid.scaling import ReportStep
 from braid.slice import ProbedSlice
 from braid.topology import Configuration
 from services.accesspoint.core import AccessPointCore
+from services.accesspoint.measuring import Measuring
 
 
 class AccessPoint(ProbedSlice):
@@ -25,6 +28,7 @@ class AccessPoint(ProbedSlice):
         self._unread: list[tuple[str, messages.Anchors]] = []
         self._warming: asyncio.Task[None] | None = None
         self._is_warm = False
+        self._measuring = None if self.measures is None else Measuring(self.measures, self._core)
 
     async def prepare(self) -> None:
         """Where publications are routed by anchors, or soon will be, the engine is loaded now and not at the cut."""
@@ -100,6 +104,15 @@ class AccessPoint(ProbedSlice):
         unread, self._unread = self._unread, []
         for matcher, message in unread:
             self.perform(self._core.on_anchors(matcher, message))
+
+    def perform(self, effects: Sequence[Send | ReportStep]) -> None:
+        super().perform(effects)
+        if self._measuring is not None:
+            self._measuring.on_performed()
+
+    def queues(self) -> dict[str, int]:
+        buffers = self._core.scaling.buffers
+        return {**super().queues(), "calls_kept_back": len(buffers.kept_back), "batches_held": len(buffers.held)}
 
     def on_tick(self, now_s: float) -> None:
         self.perform(self._core.scaling.on_tick(now_s))

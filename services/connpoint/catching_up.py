@@ -27,6 +27,7 @@ from services.connpoint.unconfirmed import Batch
 class Part(msgspec.Struct, frozen=True):
     """Some of what is given; one without contents is a pause, so that others have their turn."""
 
+    keys: list[Key]
     contents: list[bytes]
     of_past: int  # how many of them are of the past
 
@@ -132,7 +133,7 @@ class CatchingUp:
             self._note_got(held.subscriber, [key for key, _ in given])
             of_past = [held.past[key] for key, _ in given if key in held.past]
             held.may_come.update([key_of(kept) for kept in of_past if not kept.is_confirmed])
-            yield Part([content for _, content in given], len(of_past))
+            yield Part([key for key, _ in given], [content for _, content in given], len(of_past))
             if self._held.get(id) is not held:
                 return
         self._end(id)

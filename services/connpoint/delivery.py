@@ -1,4 +1,4 @@
-"""Deliveries: notifications from exit points become payloads in the outboxes of subscribers.
+"""Deliveries: notifications from exit points become payloads in the outboxes of subscribers, or for addresses.
 
 Invariants:
 - Every notification is answered with `Received`, also one that is delivered to nobody.
@@ -10,10 +10,14 @@ Invariants:
 """
 
 from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+import msgspec
 
 from braid.id_tables import IdMap, IdSet
 from braid.messages import Kept, Match, Notifications, Received, Send
 from services.connpoint.catching_up import CatchingUp, Part
+from services.connpoint.past_order import Key
 from services.connpoint.unconfirmed import Batch
 
 _ORIGINS_MAX = 4096
@@ -52,6 +56,22 @@ class Latest:
             self._sequences = {key: sequence for key, sequence in self._sequences.items() if sequence > watermark}
 
 
+class Addressed(msgspec.Struct, frozen=True, gc=False):
+    """A notification for a subscription with an address."""
+
+    id: str
+    key: Key
+    content: bytes
+
+
+class Deliveries(NamedTuple):
+    """Ordering duty: payloads are in the outboxes, and what has an address is on disk, before receipts are sent."""
+
+    payloads: dict[str, list[bytes]]  # by subscriber
+    addressed: list[Addressed]
+    receipts: list[Send]
+
+
 class DeliveryCore:
     def __init__(
         self, name: str, clock_ns: Callable[[], int], held_max: int = 50_000, held_bytes_max: int = 32 * 1024 * 1024
@@ -59,17 +79,25 @@ class DeliveryCore:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._latest: dict[str, Latest] = {}
-        self.subscribers: IdMap[str] = IdMap()  # subscription id -> subscriber, of all subscriptions homed here
+        # Subscription id -> subscriber, of those that are delivered over connections here.
+        self.subscribers: IdMap[str] = IdMap()
+        self.addressed = IdSet()  # ids of those that are delivered from here to an address
         self.distinct = IdSet()  # those of them that are
         self.catching_up = CatchingUp(held_max, held_bytes_max)
         self.repeated = 0
         self.unclaimed = 0
+        self.on_delivered: Callable[[Notifications], None] | None = None  # for telemetry; not of repetitions
 
-    def on_notifications(
-        self, exitpoint: str, batch: list[Notifications], arrived_ns: int
-    ) -> tuple[dict[str, list[bytes]], list[Send]]:
-        """Payloads by subscriber, and the receipt. Ordering duty: payloads are in the outboxes before it is sent."""
+    def __len__(self) -> int:
+        """Of the subscriptions homed here."""
+        return len(self.subscribers) + len(self.addressed)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self.subscribers or id in self.addressed
+
+    def on_notifications(self, exitpoint: str, batch: list[Notifications], arrived_ns: int) -> Deliveries:
         payloads: dict[str, list[bytes]] = {}
+        addressed: list[Addressed] = []
         receipts: dict[str, Received] = {}
         for notification in batch:
             origin = notification.origin
@@ -85,11 +113,13 @@ class DeliveryCore:
             matches = notification.matches
             if not self.catching_up.is_idle:
                 matches = self._without_past(notification)
-            self._address(matches, payloads)
+            self._address(notification, matches, payloads, addressed)
+            if self.on_delivered is not None:
+                self.on_delivered(notification)
             if notification.hops is not None:
                 hops = [*notification.hops, (self._name, arrived_ns, self._clock_ns())]
                 receipt.traces.append((notification.sequence, hops))
-        return payloads, [Send(exitpoint, list(receipts.values()))]
+        return Deliveries(payloads, addressed, [Send(exitpoint, list(receipts.values()))])
 
     def _without_past(self, notification: Notifications) -> list[Match]:
         """Without the subscriptions that are being given their past, and those that were given this one with it."""
@@ -102,42 +132,61 @@ class DeliveryCore:
         return matches
 
     def give_past(self, id: str, past: list[Kept], now_s: float, before: Collection[Batch] = ()) -> Iterator[Part]:
-        """Payloads for its subscriber: its past, then what came meanwhile. Raises `TooMuchHeldError`.
+        """Payloads for its subscriber, or contents for its address: its past, then what came meanwhile.
 
         What comes from now on of the batches `before` it is left out. Ordering duty: each part is in the outbox before
-        the next one is asked for.
+        the next one is asked for. Raises `TooMuchHeldError`.
         """
         for part in self.catching_up.give(id, past, now_s, before):
-            yield Part([_payload([id], content) for content in part.contents], part.of_past)
+            if id in self.addressed:
+                yield part
+            else:
+                yield Part(part.keys, [payload_of([id], content) for content in part.contents], part.of_past)
 
     def on_tick(self, now_s: float) -> None:
-        self.catching_up.on_tick(self._watermark_of, now_s)
+        self.catching_up.on_tick(self.watermark_of, now_s)
 
-    def _watermark_of(self, origin: str) -> int:
+    def watermark_of(self, origin: str) -> int:
         latest = self._latest.get(origin)
         return 0 if latest is None else latest.watermark
 
-    def _address(self, matches: list[Match], payloads: dict[str, list[bytes]]) -> None:
+    def _address(
+        self,
+        notification: Notifications,
+        matches: list[Match],
+        payloads: dict[str, list[bytes]],
+        addressed: list[Addressed],
+    ) -> None:
         subscribers = self.subscribers
-        for _, ids, content in matches:
+        for place, ids, content in matches:
             if len(ids) == 1:
                 subscriber = subscribers.get(ids[0])
                 if subscriber is None:
-                    self.unclaimed += 1
+                    self._set_aside(ids[0], notification, place, content, addressed)
                 elif subscriber in payloads:
-                    payloads[subscriber].append(_payload(ids, content))
+                    payloads[subscriber].append(payload_of(ids, content))
                 else:
-                    payloads[subscriber] = [_payload(ids, content)]
+                    payloads[subscriber] = [payload_of(ids, content)]
                 continue
             by_subscriber: dict[str, list[str]] = {}
             for id in ids:
                 subscriber = subscribers.get(id)
                 if subscriber is None:
-                    self.unclaimed += 1
+                    self._set_aside(id, notification, place, content, addressed)
                 else:
                     by_subscriber.setdefault(subscriber, []).append(id)
             for subscriber, own in by_subscriber.items():
-                payloads.setdefault(subscriber, []).append(_payload(own, content))
+                payloads.setdefault(subscriber, []).append(payload_of(own, content))
+
+    def _set_aside(
+        self, id: str, notification: Notifications, place: int, content: bytes, addressed: list[Addressed]
+    ) -> None:
+        """It is for no connection."""
+        if id in self.addressed:
+            key = notification.origin, notification.sequence, place
+            addressed.append(Addressed(id, key, content))
+        else:
+            self.unclaimed += 1
 
     def _latest_of(self, origin: str) -> Latest:
         latest = self._latest.pop(origin, None)
@@ -150,6 +199,6 @@ class DeliveryCore:
         return latest
 
 
-def _payload(ids: list[str], content: bytes) -> bytes:
+def payload_of(ids: list[str], content: bytes) -> bytes:
     """Ids are made by connection points from letters, digits and dashes, so they need no escaping."""
     return b'{"subscriptions":["%b"],"publication":%b}' % ('","'.join(ids).encode(), content)

@@ -55,6 +55,33 @@ class KeptPublication(msgspec.Struct, frozen=True):
     content: bytes  # canonical JSON
 
 
+class DeliveryState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a subscription with an address stands. Instants that are 0 were not, and are not due."""
+
+    state: str  # "idle", "sending", "pausing", "disabled"
+    waiting: int
+    waiting_bytes: int
+    attempts: int
+    failures: int
+    next_attempt_s: float
+    last_success_s: float
+    last_failure_s: float
+    last_error: str
+    delivered: int
+    dead_letters: int
+    dropped: int
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that was given up."""
+
+    id: str
+    at_s: float
+    reason: str
+    attempts: int
+    publications: list[str]  # ids
+
+
 class Attachment(Protocol):
     """A live connection to one subscriber's outbox. A newer attachment of the same subscriber replaces it."""
 
@@ -110,6 +137,15 @@ class Door(Protocol):
 
     def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
         """All of one subscriber (all at all when empty), in pages."""
+
+    async def delivery_of(self, id: str) -> DeliveryState:
+        """Of a subscription with an address that is homed here; raises `not_found` for any other."""
+
+    async def dead_letters_of(self, id: str, most: int) -> list[DeadLetter]:
+        """The oldest first. Raises as `delivery_of`."""
+
+    async def replay(self, id: str, letters: set[str] | None) -> tuple[int, int]:
+        """These dead letters, or all, wait again; how many, and notifications in them. Raises as `delivery_of`."""
 
     async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
         """The kept publications that match, the newest first, at most so many. Raises `Problem`.

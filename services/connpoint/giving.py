@@ -14,10 +14,12 @@ from braid.messages import FindSubscriptions, Subscribe, SubscriptionsFound
 from braid.selector import hash64
 from braid.subscription import SubscriptionRecord
 from services.connpoint.catching_up import TooMuchHeldError
-from services.connpoint.delivery import DeliveryCore
+from services.connpoint.couriers import Couriers
+from services.connpoint.delivery import Addressed, DeliveryCore
 from services.connpoint.door import Past
 from services.connpoint.earlier import relied_on, waited_for
 from services.connpoint.past import Found, PastFinder
+from services.connpoint.past_order import key_of
 from services.connpoint.questions import Questions
 from services.connpoint.streams import Streams
 
@@ -36,6 +38,7 @@ class PastGiver:
         settings: Settings,
         delivery: DeliveryCore,
         streams: Streams,
+        couriers: Couriers,
         *,
         questions: Questions,
         past: PastFinder,
@@ -45,6 +48,7 @@ class PastGiver:
         self._settings = settings
         self._delivery = delivery
         self._streams = streams
+        self._couriers = couriers
         self._questions = questions
         self._past = past
         self._find_all = find_all  # of a subscriber
@@ -66,7 +70,7 @@ class PastGiver:
         )
         given_from_s = max(record.from_s, math.nextafter(found.reached_s, math.inf))
         publications = await self._hand_out(record, found, given_from_s)
-        if record.id in self._delivery.subscribers:  # else it was ended, or moved away
+        if record.id in self._delivery:  # else it was ended, or moved away
             await self._note(record, given_from_s)
         return Past(publications, found.is_complete)
 
@@ -88,22 +92,26 @@ class PastGiver:
 
     async def _find_others(self, record: SubscriptionRecord) -> list[SubscriptionRecord]:
         """Without those of this connection point that have failed here and are not gone yet."""
-        routed = self._delivery.subscribers
         return [
             other
             async for page in self._find_all(record.subscriber)
             for other in page
-            if other.id != record.id and (other.home != self._name or other.id in routed)
+            if other.id != record.id and (other.home != self._name or other.id in self._delivery)
         ]
 
     async def _hand_out(self, record: SubscriptionRecord, found: Found, given_from_s: float) -> int:
         """How many of the past it was given."""
         publications = 0
         before = found.unconfirmed.before(found.newest, given_from_s)
+        confirmed = {key_of(kept) for kept in found.newest if kept.is_confirmed}
         try:
             for part in self._delivery.give_past(record.id, found.newest, time.time(), before):
                 publications += part.of_past
-                if part.contents:
+                if record.deliver is not None:
+                    together = zip(part.keys, part.contents, strict=True)
+                    past = [Addressed(record.id, key, content) for key, content in together]
+                    await self._couriers.delivered(record, past, {one.key for one in past} - confirmed)
+                elif part.contents:
                     self._streams.deliver({record.subscriber: part.contents}, asyncio.get_running_loop().time())
                 await asyncio.sleep(0)
         except TooMuchHeldError:

@@ -11,7 +11,7 @@ import msgspec
 
 from braid.config import Ingress
 from braid.leveldb import GroupCommit
-from services.connpoint.ingress import Batch
+from services.connpoint.retrying import Batch
 
 _PREFIX = b"p/"
 _encode = msgspec.msgpack.Encoder().encode

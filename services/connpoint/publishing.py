@@ -12,12 +12,12 @@ import structlog
 from braid import metrics, problems
 from braid.config import Settings
 from braid.content import Content, ContentWriter
-from braid.messages import Confirmed, Hop, Send
+from braid.messages import Confirmed, Hop
 from braid.problems import Problem
 from braid.selector import hash64
 from braid.tracing import LOGGED_IDS_MAX
-from services.connpoint.ingress import Batch, IngressCore
-from services.connpoint.ingress_log import IngressLog
+from services.connpoint.log import Log
+from services.connpoint.retrying import Batch
 
 log = structlog.get_logger()
 
@@ -35,32 +35,25 @@ class _Checked(msgspec.Struct, eq=False):
     size: int
     hops: list[Hop] | None
     logged: asyncio.Future[None]
+    parts_left: int = 0  # in the log, once it is there
 
 
 class Publishing:
-    def __init__(
-        self,
-        name: str,
-        core: IngressCore,
-        ingress_log: IngressLog,
-        settings: Settings,
-        perform: Callable[[list[Send]], None],
-    ) -> None:
+    def __init__(self, name: str, incarnation: int, ingress_log: Log, settings: Settings) -> None:
         self._name = name
-        self._core = core
         self._log = ingress_log
         self._settings = settings
-        self._perform = perform
         self._writer = ContentWriter(settings.limits)
         self._waiting: deque[_Checked] = deque()
         self._waiting_bytes = 0
         # A batch has to fit into a frame, also when its partial carries it once for each of several connection points.
         self._part_bytes_max = min(_BATCH_BYTES_MAX, settings.links.frame_bytes_max // 4)
-        self._id_prefix = core.origin.replace("connpoint-", "p").replace(".", "-")
+        self._id_prefix = f"{name}-{incarnation:x}".replace("connpoint-", "p").replace(".", "-")
         self._ids_made = 0
         self._publisher_hashes: OrderedDict[str, int] = OrderedDict()
         self._traces: OrderedDict[str, list[Hop]] = OrderedDict()
-        self._traced: dict[tuple[str, int], list[str]] = {}
+        self._traced: dict[int, list[str]] = {}  # by the time of arrival, which the first hop tells
+        self.on_done: Callable[[list[Batch]], None] | None = None  # for telemetry: batches that are confirmed
 
     async def publish(self, publisher: str, contents: list[Content], *, wait: bool, trace: bool) -> list[str]:
         if not contents:
@@ -71,7 +64,10 @@ class Publishing:
         logged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         batch = _Checked(self._hash_of(publisher), ids, encoded, sum(map(len, encoded)), hops, logged)
         # Up to here nothing was awaited: batches enter the window in the order of the calls.
-        if not self._waiting and self._core.has_room(len(encoded), batch.size):
+        if refusal := self._log.refusal():
+            metrics.PUBLICATIONS_REFUSED.labels("unavailable").inc(len(ids))
+            raise problems.unavailable(refusal)
+        if not self._waiting and self._log.has_room(batch.publisher, len(encoded), batch.size):
             self._enter(batch)
         else:
             self._queue(batch, wait)
@@ -87,13 +83,14 @@ class Publishing:
         return ids
 
     def on_confirmed(self, message: Confirmed, exitpoint: str) -> None:
-        forgotten = self._core.on_confirmed(message)
-        self._perform(self._core.confirmed_elsewhere(forgotten, exitpoint))
+        forgotten = self._log.on_confirmed(message, exitpoint)
         if forgotten:
             metrics.CONFIRM_SECONDS.observe(max(0.0, time.time() - forgotten[0].accepted_s))
-            self._log.forget(forgotten)
-        for sequence, hops in message.traces:
-            for id in self._traced.pop((message.origin, sequence), ()):
+            if self.on_done is not None:
+                self.on_done(forgotten)
+        for _, hops in message.traces:
+            name, arrived_ns, _ = hops[0]
+            for id in self._traced.pop(arrived_ns, ()) if name == self._name else ():
                 if id in self._traces:
                     self._traces[id] = hops
         if self._waiting:
@@ -103,22 +100,26 @@ class Publishing:
         return self._traces.get(publication_id)
 
     def on_tick(self, now_s: float) -> None:
-        again = self._core.on_tick(now_s)
-        if again:
-            oldest = again[0].messages[0]
-            log.warning("sent again", batches=len(again), origin=oldest.origin, sequence=oldest.sequence)
-            self._perform(again)
-        self._log.flush()
-        metrics.WINDOW_PUBLICATIONS.set(self._core.window_publications)
-        metrics.WINDOW_BYTES.set(self._core.window_bytes)
-        metrics.PUBLICATIONS_AGAIN.set(self._core.sent_again)
+        self._log.on_tick(now_s)
+        if self._waiting and (refusal := self._log.refusal()):
+            self._refuse_waiting(refusal)
+        elif self._waiting:
+            self._admit_waiting()
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether everything that was taken in is confirmed."""
+        return not self._log.unconfirmed and not self._waiting
 
     def close(self) -> None:
         """Whoever waits for room is told that there will be none."""
+        self._refuse_waiting("the connection point is stopping")
+
+    def _refuse_waiting(self, reason: str) -> None:
         while self._waiting:
             batch = self._waiting.popleft()
             if not batch.logged.done():
-                batch.logged.set_exception(problems.unavailable("the connection point is stopping"))
+                batch.logged.set_exception(problems.unavailable(reason))
         self._waiting_bytes = 0
 
     def _check(self, contents: list[Content]) -> list[bytes]:
@@ -144,27 +145,33 @@ class Publishing:
         if not wait or self._waiting_bytes + batch.size > self._settings.ingress.window_bytes_max:
             metrics.PUBLICATIONS_REFUSED.labels("overloaded").inc(len(batch.ids))
             raise problems.overloaded(
-                f"{self._core.window_publications} publications wait for delivery; send this again in a moment"
+                f"{self._log.unconfirmed} publications wait for delivery; send this again in a moment"
             )
         self._waiting.append(batch)
         self._waiting_bytes += batch.size
 
     def _admit_waiting(self) -> None:
         """In the order of arrival: nobody overtakes a batch that waits."""
-        while self._waiting and self._core.has_room(len(self._waiting[0].ids), self._waiting[0].size):
-            batch = self._waiting.popleft()
+        while self._waiting:
+            batch = self._waiting[0]
+            if not self._log.has_room(batch.publisher, len(batch.ids), batch.size):
+                return
+            self._waiting.popleft()
             self._waiting_bytes -= batch.size
             self._enter(batch)
 
     def _enter(self, checked: _Checked) -> None:
         now = time.time()
-        for start, end in self._parts(checked):
-            batch = self._core.accept(checked.publisher, checked.contents[start:end], now, checked.hops)
-            if checked.hops is not None:
-                self._expect_traces(batch, checked.ids[start:end])
-            # The log answers in order, so the last part answers for all.
-            logged = checked.logged if end == len(checked.contents) else None
-            self._log.append(batch, partial(self._on_logged, batch, logged))
+        parts = list(self._parts(checked))
+        checked.parts_left = len(parts)
+        for number, (start, end) in enumerate(parts):
+            hops = checked.hops
+            if hops is not None:
+                # The moment of arrival is also what each part is known by when its trace comes back.
+                hops = [(self._name, hops[0][1] + number, 0)]
+                self._expect_traces(hops[0][1], checked.ids[start:end])
+            done = partial(self._on_logged, checked)
+            self._log.append(checked.publisher, checked.contents[start:end], now, hops, done)
 
     def _parts(self, checked: _Checked) -> Iterator[tuple[int, int]]:
         """Where the parts of a request begin and end; one publication may be larger than a part should be."""
@@ -180,16 +187,14 @@ class Publishing:
                 start, size = place, len(content)
         yield start, len(contents)
 
-    def _on_logged(self, batch: Batch, logged: "asyncio.Future[None] | None", failure: Exception | None) -> None:
-        if failure is None:
-            self._perform(self._core.on_logged(batch, time.time(), time.time_ns()))
-        else:
-            self._core.on_log_failed(batch)
-        if logged is not None and not logged.done():
-            if failure is None:
-                logged.set_result(None)
-            else:
-                logged.set_exception(problems.unavailable(f"the ingress log cannot be written: {failure}"))
+    def _on_logged(self, checked: _Checked, failure: Exception | None) -> None:
+        """All of its parts are safe, or it is not accepted."""
+        checked.parts_left -= 1
+        if not checked.logged.done():
+            if failure is not None:
+                checked.logged.set_exception(problems.unavailable(f"the ingress log cannot be written: {failure}"))
+            elif not checked.parts_left:
+                checked.logged.set_result(None)
         if self._waiting:
             self._admit_waiting()
 
@@ -201,17 +206,11 @@ class Publishing:
                 self._publisher_hashes.popitem(last=False)
         return found
 
-    def _expect_traces(self, batch: Batch, ids: list[str]) -> None:
-        self._traced[batch.origin, batch.sequence] = ids
+    def _expect_traces(self, arrived_ns: int, ids: list[str]) -> None:
+        self._traced[arrived_ns] = ids
         for id in ids:
             self._traces[id] = []
-        log.info(
-            "traced",
-            message="accepted",
-            origin=batch.origin,
-            sequence=batch.sequence,
-            publications=ids[:LOGGED_IDS_MAX],
-        )
+        log.info("traced", message="accepted", arrived_ns=arrived_ns, publications=ids[:LOGGED_IDS_MAX])
         while len(self._traces) > _TRACES_MAX:
             self._traces.popitem(last=False)
         while len(self._traced) > _TRACES_MAX:

@@ -16,22 +16,40 @@ from braid.messages import AnyMessage, Hop
 from braid.scaling import Ask, Progress, ScalingRecord
 from braid.slice import Slice
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
+from braid.telemetry.totals import total_of
 from braid.topology import Configuration, Registration
+from services.connpoint.closing import Closing
+from services.connpoint.couriers import Couriers
 from services.connpoint.delivery import DeliveryCore
-from services.connpoint.door import Attachment, KeptPublication, MatchesExplained, Past
+from services.connpoint.door import (
+    Attachment,
+    DeadLetter,
+    DeliveryState,
+    KeptPublication,
+    MatchesExplained,
+    Past,
+)
 from services.connpoint.explaining import Explaining
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
-from services.connpoint.ingress import IngressCore
-from services.connpoint.ingress_log import IngressLog
+from services.connpoint.logs import ingress_log
+from services.connpoint.measuring import Measuring
 from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
 from services.connpoint.scaling import Scalings
+from services.connpoint.sinks.courier import TopicCourier
+from services.connpoint.sinks.outbox import SinkOutbox
+from services.connpoint.sources.reading import Sources
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
+from services.connpoint.webhooks.courier import Courier
+from services.connpoint.webhooks.outbox import WebhookOutbox
+from services.connpoint.webhooks.posting import Poster
 
 log = structlog.get_logger()
+
+_STOPPING = "this connection point is stopping"
 
 
 class ConnPoint(Slice):
@@ -40,38 +58,53 @@ class ConnPoint(Slice):
 
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
-        self._ingress = IngressCore(f"{name}.{self.incarnation:x}", settings.ingress)
-        self._log = IngressLog(self.directory / "ingress", settings.ingress)
-        self._publishing = Publishing(name, self._ingress, self._log, settings, self.perform)
+        self._log = ingress_log(name, self.incarnation, settings, self.directory, self.perform)
+        self._publishing = Publishing(name, self.incarnation, self._log, settings)
+        self._sources = Sources(name, settings, self.perform)
         outbox = settings.delivery
         self._delivery = DeliveryCore(name, time.time_ns, outbox.outbox_notifications_max, outbox.outbox_bytes_max)
         self._streams = Streams(self.incarnation, settings.delivery, self._on_subscriber_gone, self._has_subscriptions)
+        self._closing = Closing(self._publishing, self._streams)
         self._questions = Questions(settings.api.request_timeout_s, self.perform)
         self._past = PastFinder(name, settings, self._questions)
+        webhooks = WebhookOutbox(self.directory / "webhooks", settings)
+        sinks = SinkOutbox(self.directory / "sinks", settings.ingress)
+        self._couriers = Couriers(
+            settings,
+            Courier(settings, webhooks, Poster(settings.webhooks)),
+            TopicCourier(name, settings, sinks, self._delivery.watermark_of),
+        )
         self._subscribing = Subscribing(
-            name, settings, self._delivery, self._streams, questions=self._questions, past=self._past
+            name, settings, self._delivery, self._streams, self._couriers, questions=self._questions, past=self._past
         )
         self._explaining = Explaining(name, settings, self._questions)
         self._scalings = Scalings(self.coordination, self.configuration)
         self._http: HttpServer | None = None
         self._restored = False
+        self._early: list[tuple[Hello, list[Any]]] = []  # notifications, until it is known whose they are
         self._has_been_ready = False  # since it was registered
         self._restoring: asyncio.Task[None] | None = None
         self._exitpoints_linked: set[str] = set()
         self._path_incarnations: dict[str, int] = {}
+        if self.measures is not None:
+            Measuring(self.measures, self._log, self._publishing, self._delivery)
 
     # Life
 
     async def open(self) -> None:
-        batches = await self._log.open()
-        self._ingress.on_recovered(batches, time.time())
-        log.info("recovered", unconfirmed=self._ingress.window_publications)
+        await self._log.open()
+        await self._couriers.open()
+        self._sources.start()
 
     async def serve_http(self, host: str, port: int) -> int:
         self._http = HttpServer(create_app(self), self.settings, host, port)
         return await self._http.start()
 
+    async def prepare(self) -> None:
+        await self._log.prepare()
+
     async def close(self) -> None:
+        await self._sources.close()
         self._streams.close_all("stopping", "the connection point is stopping")
         if self._restoring is not None:
             self._restoring.cancel()
@@ -80,7 +113,12 @@ class ConnPoint(Slice):
         self._publishing.close()
         if self._http is not None:
             await self._http.stop()
+        await self._couriers.close()
         await self._log.close()
+
+    async def drain(self) -> str:
+        """Nothing new is let in from now on."""
+        return await self._closing.wait()
 
     # Cluster
 
@@ -89,21 +127,32 @@ class ConnPoint(Slice):
         return [] if configuration is None else configuration.union("accesspoint")
 
     def on_configured(self, configuration: Configuration) -> None:
-        self._ingress.on_configuration(configuration)
+        self._log.on_configuration(configuration)
+        self._sources.on_configuration(configuration)
         self._questions.on_configuration(configuration)
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
         """A slice of the path that was started again may have lost what was under way."""
+        self._tell_log()
         path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}
         if any(self._path_incarnations.get(name, incarnation) != incarnation for name, incarnation in path.items()):
-            self._ingress.on_slice_returned(time.time())
+            self._log.on_slice_returned(time.time())
+            self._sources.on_slice_returned(time.time())
         self._path_incarnations.update(path)
 
     def on_registration(self, registered: bool) -> None:
+        self._tell_log()
+        self._sources.on_registration(registered)
         if not registered:
             self._has_been_ready = False
             self._streams.close_all("unavailable", "the connection point lost its place in the cluster")
             self._streams.forget_all()
+
+    def _tell_log(self) -> None:
+        """Of whoever is registered; a predecessor that was killed may be listed under the name of this one."""
+        connpoints = {one.name: one.incarnation for one in self.slices() if one.layer == "connpoint"}
+        is_listed = self.is_registered and connpoints.get(self.name) == self.incarnation
+        self._log.on_connpoints(connpoints if is_listed else ())
 
     def on_peer_up(self, peer: Hello) -> None:
         if peer.layer == "exitpoint":
@@ -113,6 +162,7 @@ class ConnPoint(Slice):
 
     def on_peer_down(self, peer: Hello) -> None:
         self._exitpoints_linked.discard(peer.name)
+        self._early = [early for early in self._early if early[0].name != peer.name]  # it sends them again
 
     async def _restore(self) -> None:
         while not self._restored:
@@ -123,9 +173,15 @@ class ConnPoint(Slice):
             else:
                 self._restored = True
                 log.info("restored", subscriptions=restored)
+                early, self._early = self._early, []
+                for peer, run in early:
+                    self._on_notifications(peer, run)
 
     def not_ready(self) -> list[str]:
-        reasons = [] if self.is_registered else ["not registered with ZooKeeper"]
+        reasons = [_STOPPING] if self.is_draining else []
+        reasons += [] if self.is_registered else ["not registered with ZooKeeper"]
+        if refusal := self._log.refusal():
+            reasons.append(refusal)
         configuration = self.configuration()
         if configuration is None:
             return [*reasons, "no configuration yet"]
@@ -140,14 +196,16 @@ class ConnPoint(Slice):
 
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         if kind is messages.Notifications:
-            payloads, receipts = self._delivery.on_notifications(peer.name, run, time.time_ns())
-            self._streams.deliver(payloads, asyncio.get_running_loop().time())
-            self.perform(receipts)
+            if self._restored:
+                self._on_notifications(peer, run)
+            else:
+                self._early.append((peer, run))
             return
         for message in run:
             match message:
                 case messages.Confirmed():
                     self._publishing.on_confirmed(message, peer.name)
+                    self._sources.on_confirmed(message, peer.name)
                 case messages.SubscriptionStored():
                     self._subscribing.on_subscription_stored(message)
                 case messages.SubscriptionRemoved():
@@ -163,13 +221,34 @@ class ConnPoint(Slice):
                 case _:
                     self.reject(peer, kind)
 
+    def _on_notifications(self, peer: Hello, run: list[messages.Notifications]) -> None:
+        payloads, addressed, receipts = self._delivery.on_notifications(peer.name, run, time.time_ns())
+        self._streams.deliver(payloads, asyncio.get_running_loop().time())
+        self._couriers.deliver(addressed, lambda: self.perform(receipts))
+
     def on_tick(self, now_s: float) -> None:
         self._publishing.on_tick(now_s)
+        self._sources.on_tick(now_s)
+        if self.is_draining:
+            self._closing.on_tick()
         self._streams.on_tick(asyncio.get_running_loop().time())
         self._subscribing.on_tick()
         self._delivery.on_tick(now_s)
+        self._couriers.on_tick(now_s)
         metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
         metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
+
+    def totals(self) -> dict[str, int]:
+        taken = total_of(metrics.KAFKA_SOURCE_RECORDS, fate="published")
+        return {
+            **super().totals(),
+            "publications": total_of(metrics.PUBLICATIONS_ACCEPTED) + taken,
+            "notifications": total_of(metrics.NOTIFICATIONS_DELIVERED),
+        }
+
+    def queues(self) -> dict[str, int]:
+        waiting = {"unconfirmed": self._log.unconfirmed, "outbox_bytes": self._streams.held_bytes}
+        return {**super().queues(), **waiting}
 
     # The door
 
@@ -194,6 +273,15 @@ class ConnPoint(Slice):
 
     def find_by_subscriber(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
         return self._subscribing.find_all(subscriber=subscriber)
+
+    async def delivery_of(self, id: str) -> DeliveryState:
+        return await self._couriers.delivery_of(id)
+
+    async def dead_letters_of(self, id: str, most: int) -> list[DeadLetter]:
+        return await self._couriers.webhooks.dead_letters_of(id, most)
+
+    async def replay(self, id: str, letters: set[str] | None) -> tuple[int, int]:
+        return await self._couriers.webhooks.replay(id, letters)
 
     async def find_publications(self, wanted: Subscription, limit: int) -> list[KeptPublication]:
         self._check_ready()
@@ -236,6 +324,8 @@ class ConnPoint(Slice):
 
     def _check_registered(self) -> None:
         """A publication is logged here whatever the others do, but only while this slice is part of the cluster."""
+        if self.is_draining:
+            raise problems.unavailable(_STOPPING)
         if not self.is_registered:
             raise problems.unavailable("this connection point is not registered with ZooKeeper")
 
@@ -243,7 +333,7 @@ class ConnPoint(Slice):
         """Once every exit point has known this connection point, one that is away for a moment is no obstacle: it
         knows the registered slices before it takes anything in.
         """
-        if self._has_been_ready:
+        if self._has_been_ready and not self.is_draining:
             return
         reasons = self.not_ready()
         if reasons:

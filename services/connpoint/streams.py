@@ -73,6 +73,7 @@ class Streams:
         self._attachments: dict[str, LiveAttachment] = {}
         self._made = 0
         self._bound_at_s = 0.0
+        self.held_bytes = 0  # of all outboxes, about a second ago
 
     def expect(self, subscriber: str, temporary: bool, now_s: float, dormant: bool = False) -> Outbox:
         """The outbox of a subscriber that has subscriptions here, whether or not it is connected."""
@@ -133,6 +134,11 @@ class Streams:
             attachment.close(reason, detail)
             self._detach(attachment)
 
+    @property
+    def are_waiting(self) -> bool:
+        """Whether something waits for a subscriber that is connected."""
+        return any(outbox.attached and len(outbox) for outbox in self._outboxes.values())
+
     def forget_all(self) -> None:
         """What was missed is not known, so no event may be resumed from: outboxes begin anew."""
         for subscriber, outbox in list(self._outboxes.items()):
@@ -164,6 +170,7 @@ class Streams:
             held += outbox.held_bytes
         if held > self._settings.total_bytes_max:
             held = self._shrink()
+        self.held_bytes = held
         metrics.OUTBOXES.set(len(self._outboxes))
         metrics.OUTBOX_BYTES.set(held)
 

@@ -24,6 +24,7 @@ from braid.messages import (
 )
 from braid.selector import hash64
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord, apply_patch, check_subscription
+from services.connpoint.couriers import Couriers
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.door import Past
 from services.connpoint.earlier import begins_in_the_past
@@ -45,6 +46,7 @@ class Subscribing:
         settings: Settings,
         delivery: DeliveryCore,
         streams: Streams,
+        couriers: Couriers,
         *,
         questions: Questions,
         past: PastFinder,
@@ -53,9 +55,10 @@ class Subscribing:
         self._settings = settings
         self._delivery = delivery
         self._streams = streams
+        self._couriers = couriers
         self._questions = questions
         self._giver = PastGiver(
-            name, settings, delivery, streams, questions=questions, past=past, find_all=self._find_all_of
+            name, settings, delivery, streams, couriers, questions=questions, past=past, find_all=self._find_all_of
         )
         self._by_subscriber: dict[str, set[str]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -67,7 +70,7 @@ class Subscribing:
         self, given: Subscription, *, subscriber: str, temporary: bool
     ) -> tuple[SubscriptionRecord, Past | None]:
         limit = self._settings.limits.subscriptions_per_connpoint_max
-        if len(self._delivery.subscribers) >= limit:
+        if len(self._delivery) >= limit:
             raise problems.limit_exceeded("limits.subscriptions_per_connpoint_max", limit, None)
         record = anchors.placed(
             check_subscription(
@@ -80,6 +83,7 @@ class Subscribing:
                 temporary=temporary,
             )
         )
+        self._couriers.check(record)
         wants_past = begins_in_the_past(record)
         past: Past | None = None
         if wants_past:
@@ -91,19 +95,31 @@ class Subscribing:
         except BaseException:
             # The caller was told that it failed, so it must not exist; a matcher may have stored it nevertheless.
             self._unroute(record.id)
+            self._couriers.remove(record.id)
             self._end_later([record.id], void=None if wants_past else record)
             raise
         return record, past
 
     async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
-        patched = apply_patch(await self.find(id), patch, self._settings.limits, time.time())
-        record = anchors.anchored(patched)
-        await self._questions.ask(hash64(id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
+        """One whose address is changed here is delivered from here, wherever it was homed."""
+        before = await self.find(id)
+        record = anchors.anchored(apply_patch(before, patch, self._settings.limits, time.time()))
+        if record.deliver == before.deliver:
+            await self._put(record)
+            return record
+        self._couriers.check(record)
+        if record.home == self._name:
+            await self._put(record)
+            self._couriers.expect(record)
+        else:
+            record = msgspec.structs.replace(record, home=self._name)
+            await self._store(record)
         return record
 
     async def unsubscribe(self, id: str) -> None:
         answers = await self._questions.ask(hash64(id), self._unsubscribe(id))
         known = self._unroute(id)
+        self._couriers.remove(id)
         if not known and not answers[0].existed:
             raise problems.not_found("subscription", id)
 
@@ -139,15 +155,17 @@ class Subscribing:
         async for page in self.find_all(home=self._name):
             for record in page:
                 self._route(record)
-                self._streams.expect(record.subscriber, record.temporary, loop.time(), dormant=not record.temporary)
+                if record.deliver is None:
+                    self._streams.expect(record.subscriber, record.temporary, loop.time(), dormant=not record.temporary)
             restored += len(page)
+        self._couriers.on_restored()
         return restored
 
     async def bring_home(self, subscriber: str) -> None:
-        """Its connection is here now, so its subscriptions are delivered here."""
+        """Its connection is here now, so its subscriptions are delivered here; those with an address need none."""
         async for page in self.find_all(subscriber=subscriber):
             for record in page:
-                if record.home != self._name:
+                if record.home != self._name and record.deliver is None:
                     await self._store(msgspec.structs.replace(record, home=self._name))
 
     def has_any(self, subscriber: str) -> bool:
@@ -191,9 +209,10 @@ class Subscribing:
 
     def on_subscription_gone(self, message: SubscriptionGone) -> None:
         self._unroute(message.id)
+        self._couriers.end(message.id)
 
     def on_tick(self) -> None:
-        metrics.SUBSCRIPTIONS.labels("connpoint").set(len(self._delivery.subscribers))
+        metrics.SUBSCRIPTIONS.labels("connpoint").set(len(self._delivery))
 
     def close(self) -> None:
         for task in self._ending:
@@ -202,7 +221,11 @@ class Subscribing:
     async def _store(self, record: SubscriptionRecord) -> None:
         # Routed before it is stored: the first notification may be here before the acknowledgement.
         self._route(record)
-        self._streams.expect(record.subscriber, record.temporary, asyncio.get_running_loop().time())
+        if record.deliver is None:
+            self._streams.expect(record.subscriber, record.temporary, asyncio.get_running_loop().time())
+        await self._put(record)
+
+    async def _put(self, record: SubscriptionRecord) -> None:
         await self._questions.ask(hash64(record.id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record))
 
     def _unsubscribe(self, id: str) -> Callable[[int, int], Unsubscribe]:
@@ -220,15 +243,23 @@ class Subscribing:
         )
 
     def _route(self, record: SubscriptionRecord) -> None:
+        if record.deliver is not None:
+            self._delivery.addressed.add(record.id)
+            self._couriers.expect(record)
+            return
         self._delivery.subscribers[record.id] = record.subscriber
         if record.distinct:
             self._delivery.distinct.add(record.id)
         self._by_subscriber.setdefault(record.subscriber, set()).add(record.id)
 
     def _unroute(self, id: str) -> bool:
+        """Whether it was delivered from here."""
         subscriber = self._delivery.subscribers.pop(id, None)
         self._delivery.distinct.discard(id)
         self._delivery.catching_up.forget(id)
+        if id in self._delivery.addressed:
+            self._delivery.addressed.discard(id)
+            return True
         if subscriber is None:
             return False
         own = self._by_subscriber[subscriber]

@@ -9,6 +9,8 @@ Invariants:
   a batch whose `previous` is neither released nor below the watermark is held.
 - A batch is confirmed to its origin once, and only when every connection point concerned has received it
   or is gone; a repetition of a done one is answered with the confirmation again and delivered to nobody.
+- A connection point that crashed is gone for those of its subscriptions that are delivered over connections. For those
+  with an address it is waited for (`away.py`).
 - Memory is bounded by the windows of the origins: `done` is pruned by the watermark that every message carries.
 """
 
@@ -19,6 +21,9 @@ import msgspec
 
 from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Match, Notifications, Partial, Received, Send
 from braid.seen import SeenSequences
+from braid.source_logs import is_source
+from braid.standing_in import owner_of
+from services.exitpoint.away import Away, addressed_only
 from services.exitpoint.scaling import ExitPointScaling
 
 _ATTEMPTS_MAX = 8  # of one batch, the latest; before there are more of them, each had minutes
@@ -46,11 +51,11 @@ class Gather(msgspec.Struct):
 
 
 class Origin:
-    """What is known of one incarnation of a connection point that accepts publications."""
+    """What is known of one incarnation of a connection point that accepts publications, or of a partition of Kafka."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.connpoint = name.rpartition(".")[0]
+        self.log = name.rpartition(".")[0]  # a connection point, or a log that one of them sees to
         self.gathers: dict[int, Gather] = {}
         self.done = SeenSequences()
         self.successors: dict[int, list[int]] = {}  # held batches by the one they wait for
@@ -58,13 +63,22 @@ class Origin:
 
 
 class ExitPointCore:
-    def __init__(self, name: str, clock_ns: Callable[[], int], gathers_max: int, gather_s_max: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock_ns: Callable[[], int],
+        gathers_max: int,
+        gather_s_max: float,
+        away_s_max: float = 60.0,
+    ) -> None:
         self._name = name
         self._clock_ns = clock_ns  # only stamps the hops of traced publications
         self._gathers_max = gathers_max
         self._gather_s_max = gather_s_max
         self._origins: dict[str, Origin] = {}
         self._connpoints: dict[str, int] = {}  # registered connection points and their incarnation
+        self._owners: dict[str, str] = {}  # the connection point of each log, as long as the same are registered
+        self._away = Away(away_s_max)
         self.scaling = ExitPointScaling(name)
         self.gathers = 0
         self.dropped = 0
@@ -72,6 +86,7 @@ class ExitPointCore:
         self.stale = 0
         self._outgoing: dict[str, list[Notifications]] = {}
         self._confirmed: dict[str, Confirmed] = {}
+        self.on_released: Callable[[Gather], None] | None = None  # for telemetry
 
     # Data
 
@@ -176,6 +191,7 @@ class ExitPointCore:
             if name not in registered or registered[name] > incarnation:
                 self._forget(name)
         self._connpoints = {name: max(new, self._connpoints.get(name, 0)) for name, new in registered.items()}
+        self._owners = {}
         return self._effects()
 
     def on_connpoint_up(self, connpoint: str, incarnation: int) -> list[Send]:
@@ -183,6 +199,8 @@ class ExitPointCore:
         known = self._connpoints.get(connpoint)
         if known is not None and known < incarnation:
             self._forget(connpoint)
+        if known is None:
+            self._owners = {}
         self._connpoints[connpoint] = max(incarnation, known or 0)
         for origin in self._origins.values():
             for sequence in sorted(origin.gathers):
@@ -192,17 +210,28 @@ class ExitPointCore:
         return self._effects()
 
     def _forget(self, connpoint: str) -> None:
-        """Its subscribers are gone with it, so nobody waits for these any more."""
+        """Its subscribers are gone with it, so nobody waits for these any more, except for those with an address."""
         for origin in self._origins.values():
             for sequence, gather in list(origin.gathers.items()):
-                if connpoint in gather.awaiting:
-                    self.undeliverable += 1
-                    gather.awaiting.discard(connpoint)
-                    if not gather.awaiting:
-                        self._finish(origin, sequence, gather)
+                if connpoint not in gather.awaiting or self._still_awaits(gather, connpoint):
+                    continue
+                gather.awaiting.discard(connpoint)
+                if not gather.awaiting:
+                    self._finish(origin, sequence, gather)
+
+    def _still_awaits(self, gather: Gather, connpoint: str) -> bool:
+        """Whether the batch waits for a connection point that is not there; only for what it will still want then."""
+        matches = gather.matched[connpoint]
+        left = addressed_only(matches) if self._away.is_awaited(connpoint) else []
+        self.undeliverable += left != matches
+        gather.matched[connpoint] = left
+        return bool(left)
 
     def on_tick(self, now_s: float) -> list[Send]:
         """Lets go of what nobody will complete: an origin that lives would have sent it again."""
+        for connpoint in self._away.on_tick(now_s, self._connpoints):
+            self._forget(connpoint)
+        sends = self._effects()  # before the origins that they go to are forgotten
         before_s = now_s - self._gather_s_max
         for name, origin in list(self._origins.items()):
             if origin.heard_s >= before_s:
@@ -214,11 +243,11 @@ class ExitPointCore:
                     self.dropped += 1
             if not origin.gathers and not self._is_running(origin):
                 del self._origins[name]
-        return self._effects()
+        return sends
 
     def _is_running(self, origin: Origin) -> bool:
-        incarnation = self._connpoints.get(origin.connpoint)
-        return incarnation is not None and origin.name == f"{origin.connpoint}.{incarnation:x}"
+        incarnation = self._connpoints.get(origin.log)
+        return incarnation is not None and origin.name == f"{origin.log}.{incarnation:x}"
 
     # Order
 
@@ -244,12 +273,14 @@ class ExitPointCore:
         while ready:
             sequence, gather = ready.pop()
             gather.state = "released"
+            if self.on_released is not None:
+                self.on_released(gather)
             for connpoint in gather.matched:
                 if connpoint in self._connpoints:
                     gather.awaiting.add(connpoint)
                     self._notify(origin, sequence, gather, connpoint)
-                else:
-                    self.undeliverable += 1
+                elif self._still_awaits(gather, connpoint):
+                    gather.awaiting.add(connpoint)
             if not gather.awaiting:
                 self._finish(origin, sequence, gather)
             ready += self._successors(origin, sequence)
@@ -310,10 +341,34 @@ class ExitPointCore:
     def _effects(self) -> list[Send]:
         """Everything the handler gave rise to, one send for each connection point."""
         sends = [Send(connpoint, messages) for connpoint, messages in self._outgoing.items()]
-        sends += [Send(self._origins[name].connpoint, [c]) for name, c in self._confirmed.items()]
+        for name, confirmed in self._confirmed.items():
+            log = self._origins[name].log
+            if is_source(log):
+                # Who reads it is settled between Kafka and the connection points; whoever does not, ignores this.
+                sends += [Send(connpoint, [confirmed]) for connpoint in self._connpoints]
+                continue
+            owner = self._owner_of(log)
+            sends.append(Send(owner, [confirmed]))
+            if confirmed.traces:
+                sends += self._traces_for_others(owner, confirmed)
         self._outgoing = {}
         self._confirmed = {}
         return sends
+
+    def _owner_of(self, log: str) -> str:
+        owner = self._owners.get(log)
+        if owner is None:
+            owner = self._owners[log] = owner_of(log, self._connpoints)
+        return owner
+
+    def _traces_for_others(self, owner: str, confirmed: Confirmed) -> list[Send]:
+        """A trace is asked for where the publication was accepted."""
+        accepted = [(hops[0][0], (sequence, hops)) for sequence, hops in confirmed.traces]
+        return [
+            Send(connpoint, [Confirmed(confirmed.epoch, confirmed.origin, [], [trace])])
+            for connpoint, trace in accepted
+            if connpoint != owner and connpoint in self._connpoints
+        ]
 
 
 def _passed(known: Collection[int], before: int, watermark: int) -> list[int]:

@@ -1,15 +1,18 @@
 """The exit point as a process."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from braid import messages, metrics
 from braid.codec import Hello
 from braid.config import Settings
-from braid.messages import AnyMessage
+from braid.messages import AnyMessage, Send
+from braid.scaling import ReportStep
 from braid.slice import ProbedSlice
 from braid.topology import Configuration, Registration
 from services.exitpoint.core import ExitPointCore
+from services.exitpoint.measuring import Measuring
 
 
 class ExitPoint(ProbedSlice):
@@ -22,7 +25,8 @@ class ExitPoint(ProbedSlice):
     def __init__(self, name: str, settings: Settings, http_port: int) -> None:
         super().__init__(name, settings, http_port)
         limits = settings.exitpoint
-        self._core = ExitPointCore(name, time.time_ns, limits.gathers_max, limits.gather_s_max)
+        self._core = ExitPointCore(name, time.time_ns, limits.gathers_max, limits.gather_s_max, limits.away_s_max)
+        self._measuring = None if self.measures is None else Measuring(self.measures, self._core)
 
     def targets(self) -> list[str]:
         return [registration.name for registration in self.slices() if registration.layer == "connpoint"]
@@ -50,6 +54,14 @@ class ExitPoint(ProbedSlice):
                 self.perform(self._core.scaling.on_change_matcher_on_exit_point(peer.name, message))
         else:
             self.reject(peer, kind)
+
+    def perform(self, effects: Sequence[Send | ReportStep]) -> None:
+        super().perform(effects)
+        if self._measuring is not None:
+            self._measuring.on_performed()
+
+    def queues(self) -> dict[str, int]:
+        return {**super().queues(), "gathers": self._core.gathers}
 
     def on_tick(self, now_s: float) -> None:
         self.perform(self._core.on_tick(now_s))

@@ -105,6 +105,8 @@ class MatcherCore:
         self.refused = 0  # subscriptions that found the index full
         self.expired = 0  # subscriptions that the store has let go of at their end
         self.dropped = 0  # requests that found no room before the cut; connection points send them again
+        # For telemetry: what each publication of a run matched, and when the run came.
+        self.on_matched: Callable[[list[list[str]], int], None] | None = None
 
     # Configuration
 
@@ -194,6 +196,11 @@ class MatcherCore:
         changes = self.scaling.previous.take_changes()
         return [] if changes is None else [StorePrevious(self._keeping.ticket(), changes)]
 
+    @property
+    def waits_for(self) -> int:
+        """The ticket behind which the latest answers leave; 0 when they have left."""
+        return self._keeping.waits_for
+
     def on_kept(self, ticket: int) -> list[Send]:
         """What `Keep` asked for is on disk, or there is no room for it: then it is at least delivered."""
         return self._keeping.on_kept(ticket)
@@ -245,6 +252,8 @@ class MatcherCore:
         hidden = self._hidden(selector.epoch)
         if hidden:
             matches = matches.without(hidden)
+        if self.on_matched is not None:
+            self.on_matched(matches.ids(), arrived_ns)
         partials: dict[str, list[Partial]] = {}
         first = 0
         for request in requests:

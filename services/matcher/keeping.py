@@ -60,6 +60,11 @@ class Keeping:
         places = own if request.places is None else [request.places[place] for place in own]
         return KeptBatch(request.origin, request.sequence, request.previous, request.published_s, places, contents)
 
+    @property
+    def waits_for(self) -> int:
+        """The ticket behind which whatever is sent now leaves; 0 when it leaves at once."""
+        return self._waiting[-1].ticket if self._waiting else 0
+
     def behind(self, sends: list[Send]) -> list[Send]:
         """What can be sent of it now; the rest goes when all is stored that was to be kept before."""
         if not self._waiting:

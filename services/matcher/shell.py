@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from braid import messages, metrics
+from braid import kept_configuration, messages, metrics
 from braid.codec import Hello
 from braid.config import Settings
 from braid.matching.compiled import is_complete
@@ -37,6 +37,7 @@ from services.matcher.effects import (
     StoreState,
     WhenForgotten,
 )
+from services.matcher.measuring import Measuring
 from services.matcher.pacing import Pacing
 from services.matcher.storage.records import Cursor, Usage
 from services.matcher.store import MatcherStore
@@ -57,12 +58,15 @@ class Matcher(ProbedSlice):
         super().__init__(name, settings, http_port)
         self._core: MatcherCore  # made when the engine is compiled
         self._store = MatcherStore(self.directory / "store", settings)
+        self._following = kept_configuration.Following(self.directory / kept_configuration.FILE)
         self._expire_at_s = 0.0
         self._pacing = Pacing()
         self._continue_at_s: float | None = None  # when long work goes on, if there is some
         self._receivers: list[str] = []
+        self._measuring: Measuring | None = None
 
     async def open(self) -> None:
+        self._following.open()
         if not is_complete():
             log.warning("compiling the matching engine; 'python -m braid.matching.warm' does it ahead of time")
         await asyncio.to_thread(warm)
@@ -70,6 +74,8 @@ class Matcher(ProbedSlice):
         self._core = MatcherCore(
             self.name, time.time_ns, keeps_publications=storage.keep_publications, remember_s=storage.remember_s
         )
+        if self.measures is not None:
+            self._measuring = Measuring(self.measures, self._core)
         self._store.on_expired = self._on_expired
         await self._recover()
 
@@ -113,7 +119,11 @@ class Matcher(ProbedSlice):
         receivers = () if change is None or self.name not in configuration.matchers else change.to.matchers
         return [*configuration.union("exitpoint"), *(name for name in receivers if name != self.name)]
 
+    def objection(self, configuration: Configuration) -> str:
+        return self._following.objection(configuration)
+
     def on_configured(self, configuration: Configuration) -> None:
+        self._following.follow(configuration)
         effects = self._core.on_configuration(configuration)
         self._link_receivers()
         self._perform_all(effects)
@@ -205,6 +215,8 @@ class Matcher(ProbedSlice):
                     self._continue_soon()
                 case _:
                     self._perform_for_publications(effect)
+        if self._measuring is not None:
+            self._measuring.on_performed()
 
     def _perform_for_publications(
         self, effect: Keep | StorePrevious | KeepForeign | ReadKept | RemoveKept | Search
@@ -229,6 +241,12 @@ class Matcher(ProbedSlice):
     def _on_kept(self, ticket: int, _failure: Exception | None) -> None:
         """A failure was logged already; what cannot be kept is at least delivered."""
         self.perform(self._core.on_kept(ticket))
+        self._on_stored(ticket)
+
+    def _on_stored(self, ticket: int) -> None:
+        """Whatever waited for it was sent."""
+        if self._measuring is not None:
+            self._measuring.on_stored(ticket)
 
     def _on_previous_stored(self, effect: StorePrevious, failure: Exception | None) -> None:
         """As above; but another matcher is told only of what is on disk."""
@@ -236,6 +254,7 @@ class Matcher(ProbedSlice):
             self.perform(self._core.on_previous_stored(effect))
         elif effect.ticket:
             self.perform(self._core.on_kept(effect.ticket))
+        self._on_stored(effect.ticket)
 
     def _on_foreign_kept(self, effect: KeepForeign, failure: Exception | None) -> None:
         """What cannot be kept is not acknowledged, and is sent again; one that leaves goes without it in the end."""
@@ -284,6 +303,9 @@ class Matcher(ProbedSlice):
             return
         with self.longest_steps.noting("continuing"):
             self._perform_all(self._core.on_continue())
+
+    def queues(self) -> dict[str, int]:
+        return {**super().queues(), "writes": self._store.queued, "bulk_writes": self._store.in_bulk}
 
     def on_tick(self, now_s: float) -> None:
         if now_s >= self._expire_at_s:

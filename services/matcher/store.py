@@ -311,7 +311,7 @@ class MatcherStore(GroupWriter[Operation]):
             self.queue([], begin)
 
     def _wants_to_work(self) -> bool:
-        return super()._wants_to_work() or self._is_upkeep_due() or any(is_due() for is_due, _ in self._long_work())
+        return super()._wants_to_work() or any(is_due() for is_due, _ in self._long_work())
 
     def _is_upkeep_due(self) -> bool:
         return self._is_open and time.monotonic() >= self._upkeep_at_s
@@ -319,16 +319,14 @@ class MatcherStore(GroupWriter[Operation]):
     def _long_work(self) -> list[tuple[Callable[[], bool], Callable[[], Awaitable[None]]]]:
         """Whether there is some, and a slice of it."""
         return [
+            (self._is_upkeep_due, self._maintain),
             (lambda: bool(self._bulk) and time.monotonic() >= self._bulk_at_s, self._write_some_in_bulk),
             (lambda: bool(self._readings) and time.monotonic() >= self._readings_at_s, self._read_some_kept),
             (lambda: bool(self._searches), self._search_some),
         ]
 
     async def _slice(self) -> None:
-        """Whatever is to be done has its turn."""
-        if self._is_upkeep_due():
-            await self._maintain()
-            return
+        """Whatever is to be done has its turn; where writes take long, the upkeep is due whenever it is asked for."""
         kinds = self._long_work()
         for turn in range(self._turn, self._turn + len(kinds)):
             is_due, work = kinds[turn % len(kinds)]

@@ -11,12 +11,14 @@ PART = [*CELL, "part"]
 PERCENTILES = (0.5, 0.9, 0.99, 0.999)
 
 
-def latency_percentiles(histograms: DataFrame, percentiles: Sequence[float] = PERCENTILES) -> DataFrame:
+def latency_percentiles(
+    histograms: DataFrame, percentiles: Sequence[float] = PERCENTILES, part: Sequence[str] = PART
+) -> DataFrame:
     """One row for each cell, part of it and percentile: the smallest bound below which at least so many lie."""
-    in_order = Window.partitionBy(*PART).orderBy("upper_ms")
-    whole = Window.partitionBy(*PART)
+    in_order = Window.partitionBy(*part).orderBy("upper_ms")
+    whole = Window.partitionBy(*part)
     counted = (
-        histograms.groupBy(*PART, "upper_ms")
+        histograms.groupBy(*part, "upper_ms")
         .agg(f.sum("count").alias("count"))
         .withColumn("up_to", f.sum("count").over(in_order))
         .withColumn("all", f.sum("count").over(whole))
@@ -26,7 +28,7 @@ def latency_percentiles(histograms: DataFrame, percentiles: Sequence[float] = PE
         counted.where("all > 0")
         .withColumn("percentile", wanted)
         .where(f.col("up_to") >= f.ceil(f.col("percentile") * f.col("all")))
-        .groupBy(*PART, "percentile")
+        .groupBy(*part, "percentile")
         .agg(f.min("upper_ms").alias("latency_ms"))
-        .select(*PART, "percentile", "latency_ms")
+        .select(*part, "percentile", "latency_ms")
     )

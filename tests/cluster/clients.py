@@ -73,10 +73,14 @@ class Subscriber:
 
 
 class Publisher:
-    """One connection; knows which of its publications were acknowledged. A lost connection is opened again."""
+    """One connection; knows which of its publications were acknowledged. A lost connection is opened again.
 
-    def __init__(self, name: str) -> None:
+    Only one that `may_be_refused` goes on after a 503, with a new connection.
+    """
+
+    def __init__(self, name: str, *, may_be_refused: bool = False) -> None:
         self.name = name
+        self.may_be_refused = may_be_refused
         self.acknowledged: dict[str, int] = {}  # id -> sensor
         self.began_s: dict[str, float] = {}  # id -> when it was sent
         self.unanswered: set[str] = set()
@@ -105,6 +109,8 @@ class Publisher:
             self.unanswered.update(ids)
             await connection.send(json.dumps({"op": "publish", "ref": 1, "publications": publications}))
             answer = json.loads(await connection.recv())
+            if self.may_be_refused and answer["op"] == "error" and answer["problem"]["status"] == 503:
+                raise ConnectionRefusedError(answer["problem"]["detail"])
             assert answer["op"] == "published", answer
             assert answer["ids"] == ids
             self.unanswered.difference_update(ids)

@@ -142,6 +142,11 @@ class Up:
 
     def wait_ready(self, process: subprocess.Popen[str]) -> list[int]:
         """Returns the ids of all processes of the cluster."""
+        self.wait_said(process)
+        return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+    def wait_said(self, process: subprocess.Popen[str]) -> str:
+        """Returns what it said until it was ready."""
         assert process.stdout is not None
         seen = ""
         while "braid down" not in seen:
@@ -150,7 +155,7 @@ class Up:
                 pytest.fail(f"{seen}\n{process.communicate()[1]}")
             seen += line
         assert f"{self.cluster()['api'][0]}/docs" in seen
-        return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+        return seen
 
     def close(self) -> None:
         for process in self._started:

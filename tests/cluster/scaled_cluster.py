@@ -24,6 +24,7 @@ from braid import znodes
 from braid.anchor_map import AnchorMap
 from braid.scaling import ScalingRecord, Step
 from braid.topology import CONFIGURED_LAYERS, Change, Configuration, Registration
+from tests.cluster.clients import Address
 
 CLUSTER = "braid"
 ENDS_S = 45.0
@@ -79,6 +80,19 @@ class ScaledCluster:
                     payload, _ = self._zookeeper.get(self._paths.registration(layer, name))
                     found[name] = znodes.decode_registration(payload)
         return found
+
+    def address_of(self, connpoint: str) -> Address:
+        """Where it was registered last; while it is being started again it is nowhere."""
+        known = ""
+
+        def address() -> str:
+            nonlocal known
+            registration = self.registrations().get(connpoint)
+            if registration is not None:
+                known = f"http://{registration.http}"
+            return known
+
+        return address
 
     # What REST says
 

@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 from msgspec.structs import replace
 
-from braid import znodes
+from braid import kept_configuration, znodes
 from braid.scaling import Ask, ScalingRecord
 from braid.topology import Change, Configuration, Phase, Target
 from tests.cluster.launcher_under_test import Up, is_alive, until
@@ -39,14 +39,18 @@ class Scaled(Up):
         self._zookeeper = KazooClient(hosts)
         self._zookeeper.start()
         self._paths = znodes.Paths(self.cluster_name)
+        self.said = ""  # until it was ready
 
     def bring_up(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         process = self.start(*arguments, STUB_COORDINATOR="1", **environment)
-        self.wait_ready(process)
+        self.said = self.wait_said(process)
         return process
 
     def configure(self, configuration: Configuration) -> None:
         self._put(self._paths.configuration, znodes.encode(configuration))
+
+    def configuration(self) -> Configuration:
+        return znodes.decode_configuration(self._zookeeper.get(self._paths.configuration)[0])
 
     def scale(self, *wants: str, id: str = "scaling-1") -> None:
         self._put(self._paths.scaling, znodes.encode(ScalingRecord(id, Ask(), 1.0, phase="gathering", wants=wants)))
@@ -210,3 +214,43 @@ def test_data_that_was_scaled_needs_its_configuration(up: Scaled) -> None:
     assert process.returncode == 1
     assert "belongs to accesspoint-1, matcher-2, exitpoint-1" in error
     assert "has no configuration" in error
+
+
+def keep(up: Scaled, matcher: str, content: Configuration | bytes) -> None:
+    """As that matcher did when it followed it."""
+    file = up.data / matcher / kept_configuration.FILE
+    file.parent.mkdir(parents=True)
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        kept_configuration.write(file, content)
+
+
+def test_a_configuration_that_zookeeper_has_lost_is_put_back(up: Scaled) -> None:
+    keep(up, "matcher-1", configured(1, "matcher-1"))
+    keep(up, "matcher-4", configured(3, "matcher-4", "matcher-2"))
+    process = up.bring_up()
+    assert set(up.pids()) == {*OTHERS, "matcher-2", "matcher-4"}
+    assert up.configuration() == configured(3, "matcher-4", "matcher-2")
+    assert "restored epoch 3: matcher-4, matcher-2; routing broadcast" in up.said
+    up.stop(process)
+    up.stop(up.bring_up())
+    assert "restored" not in up.said
+
+
+def test_one_that_stands_in_a_zookeeper_of_others_is_left_alone(up: Scaled) -> None:
+    keep(up, "matcher-2", configured(3, "matcher-2"))
+    up.configure(configured(1, "matcher-1"))
+    process = up.bring_up()
+    assert set(up.pids()) == {*OTHERS, "matcher-1"}
+    assert up.configuration() == configured(1, "matcher-1")
+    up.stop(process)
+
+
+def test_a_copy_in_pieces_is_not_passed_over_when_it_is_needed(up: Scaled) -> None:
+    keep(up, "matcher-1", configured(1, "matcher-1"))
+    keep(up, "matcher-2", b"")
+    process = up.start(STUB_COORDINATOR="1")
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "matcher-2/configuration.json" in error.replace("\n", "")

@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks.local_cluster import LocalCluster, local_cluster
 from braid.topology import PHASES, REVERSIBLE, Phase, Routing
-from tests.cluster.clients import Address
 from tests.cluster.holding import hold
 from tests.cluster.scaled_cluster import ScaledCluster, scaled, until
 from tests.cluster.traffic import Traffic
@@ -40,7 +39,7 @@ async def test_a_process_is_killed(cluster: ScaledCluster, phase: Phase, victim:
         subscriber.may_break = victim == "connpoint-2"
     await _route(cluster, "anchored" if phase in ("copying", "changing", "ending") else "broadcast")
     before = cluster.configuration().matchers
-    first, second = _address(cluster, "connpoint-1"), _address(cluster, "connpoint-2")
+    first, second = cluster.address_of("connpoint-1"), cluster.address_of("connpoint-2")
     async with traffic.flowing([first, second], [first, second], PAUSE_S):
         held = await hold(cluster, phase)
         name = {"old matcher": held.old_matcher, "new matcher": held.new_matcher}.get(victim, victim)
@@ -69,17 +68,3 @@ async def _route(cluster: ScaledCluster, routing: Routing) -> None:
     if cluster.configuration().routing != routing:
         ended = await cluster.scale(routing=routing)
         assert ended["state"] == "done"
-
-
-def _address(cluster: ScaledCluster, name: str) -> Address:
-    """Where it was registered last; while it is being started again it is nowhere."""
-    known = ""
-
-    def address() -> str:
-        nonlocal known
-        registration = cluster.registrations().get(name)
-        if registration is not None:
-            known = f"http://{registration.http}"
-        return known
-
-    return address

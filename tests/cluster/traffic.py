@@ -122,6 +122,11 @@ class Traffic:
         return sum(len(publisher.acknowledged) for publisher in self.publishers)
 
     @property
+    def delivered(self) -> int:
+        """To all subscribers together, over the connections that are open."""
+        return sum(len(subscriber.received) for subscriber in self.subscribers)
+
+    @property
     def subscribed(self) -> int:
         return sum(len(newcomer.acknowledged) for newcomer in self.newcomers)
 

@@ -28,6 +28,7 @@ COMMANDS = (
     "explain",
     "config",
     "experiment",
+    "webhook",
 )
 HEAVY = ("pyspark", "fastapi", "kazoo", "uvicorn", "plyvel", "numpy")
 NOWHERE = "http://127.0.0.1:9"  # the discard port, where nothing listens
@@ -54,6 +55,7 @@ def test_version_and_help() -> None:
         ["experiment", "workload", "--help"],
         ["--url", NOWHERE, "pub", '{"attributes": {}}'],
         ["--url", NOWHERE, "scale", "matcher", "3"],
+        ["--url", NOWHERE, "webhook", "list"],
         ["--url", NOWHERE, "sub", "n = 1", "--word", "rain", "--topic", "a/#", "--circle", "1,2,3"],
     ],
 )
@@ -82,6 +84,10 @@ def test_starting_is_light(arguments: list[str]) -> None:
         ["scale", "--routing", "anchored"],
         ["scale", "--watch", "scaling-1"],
         ["replace", "matcher-1"],
+        ["sub", "--webhook", "https://example.com/"],
+        ["webhook", "list"],
+        ["webhook", "show", "a-1"],
+        ["webhook", "replay", "a-1"],
     ],
 )
 def test_without_a_cluster_it_says_what_to_do(command: list[str]) -> None:

@@ -75,6 +75,24 @@ def test_connection_points_are_not_waited_for_and_not_configured() -> None:
     assert effects == [WriteConfiguration(2, first, NO_VERSION)]
 
 
+def test_whatever_is_registered_is_taken_in_the_desired_number() -> None:
+    """Under an orchestrator nobody says which numbers slices have."""
+    core = Coordinator(DESIRED)
+    feed(core, Elected(), ConfigurationRead(1, None, NO_VERSION))
+    some = ("accesspoint-3", "matcher-10", "exitpoint-2")
+    assert feed(core, slices(*some), now=REMIND_S) == [
+        Inform("waiting for slices", {"missing": ("matcher-1",)}),
+    ]
+    first = Configuration(1, ("accesspoint-3",), ("matcher-4", "matcher-10"), ("exitpoint-2",))
+    assert feed(core, slices(*some, "matcher-4", "matcher-11")) == [WriteConfiguration(2, first, NO_VERSION)]
+
+
+def test_a_configuration_of_other_names_is_no_reason_to_warn() -> None:
+    core = Coordinator(DESIRED)
+    others = Configuration(1, ("accesspoint-2",), ("matcher-5", "matcher-1"), ("exitpoint-9",))
+    assert feed(core, Elected(), ConfigurationRead(1, others, 4)) == [IN_FORCE, Sweep(None)]
+
+
 def test_a_configuration_that_exists_is_kept_without_waiting() -> None:
     core = Coordinator(DESIRED)
     assert feed(core, Elected(), ConfigurationRead(1, FIRST, 4)) == [IN_FORCE, Sweep(None)]
@@ -92,7 +110,7 @@ def test_a_configuration_of_other_slices_is_kept_too_with_a_warning() -> None:
     assert warning.fields == {
         "layer": "matcher",
         "configured": ("matcher-1", "matcher-2"),
-        "desired": ("matcher-1", "matcher-2", "matcher-3"),
+        "desired": 3,
     }
     assert sweep == Sweep(None)
 

@@ -156,6 +156,9 @@ def test_holders_of_a_name_are_judged() -> None:
     assert judge_holder(registration(os.getpid(), incarnation=1), ours) == "unknown"
     assert judge_holder(registration(dead.pid, host="10.0.0.7"), ours) == "unknown"
     assert judge_holder(registration(0), ours) == "unknown"
+    elsewhere = registration(os.getpid(), incarnation=5, host="10.0.0.7")
+    assert judge_holder(elsewhere, ours, predecessor=5) == "gone"  # its lock is ours
+    assert judge_holder(elsewhere, ours, predecessor=4) == "unknown"
 
 
 def test_candidates_are_ordered_by_their_arrival_not_by_their_name() -> None:

@@ -21,7 +21,8 @@ def notify(
     core: DeliveryCore, sequence: int, *matches: Match, watermark: int = 0
 ) -> tuple[dict[str, list[bytes]], list[Send]]:
     message = Notifications(1, ORIGIN, sequence, watermark, 8, list(matches) or [(0, ["s-1"], b"%d.0" % sequence)])
-    return core.on_notifications("exitpoint-1", [message], 0)
+    payloads, _, receipts = core.on_notifications("exitpoint-1", [message], 0)
+    return payloads, receipts
 
 
 def give_past(core: DeliveryCore, id: str, past: list[Kept], now_s: float) -> list[bytes]:

@@ -1,5 +1,8 @@
 """Tables of very many ids, held against plain ones."""
 
+import sys
+from itertools import islice
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,3 +53,13 @@ def test_no_part_is_large() -> None:
     numbers = IdMap[int]()
     numbers.update({name: number for number, name in enumerate(names)})
     assert max(map(len, numbers._parts)) < 200
+
+
+def test_a_set_that_loses_all_it_has_gives_its_room_back() -> None:
+    """Who takes the first ones out again and again would go through all that is empty."""
+    many = IdSet(f"s-{number}" for number in range(100_000))
+    while some := list(islice(many, 1_000)):
+        for id in some:
+            many.discard(id)
+    assert len(many) == 0
+    assert sum(map(sys.getsizeof, many._parts)) <= len(many._parts) * sys.getsizeof(set())

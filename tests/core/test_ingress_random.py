@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from braid.messages import Send
-from services.connpoint.ingress import Batch
+from services.connpoint.retrying import Batch
 from tests.core.ingress_cases import EVEN, ODD, configured, confirm
 
 

@@ -29,7 +29,15 @@ from braid.subscription import (
     check_subscription,
 )
 from braid.topology import Configuration, Registration
-from services.connpoint.door import Closed, Item, KeptPublication, MatchesExplained, Past
+from services.connpoint.door import (
+    Closed,
+    DeadLetter,
+    DeliveryState,
+    Item,
+    KeptPublication,
+    MatchesExplained,
+    Past,
+)
 from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
 from services.connpoint.scaling import Scalings
@@ -155,6 +163,21 @@ class FakeDoor:
         self.traces: dict[str, list[Hop]] = {}
         self.traced: list[bool] = []
         self.records: dict[str, SubscriptionRecord] = {}
+        self.delivering = DeliveryState(
+            state="idle",
+            waiting=0,
+            waiting_bytes=0,
+            attempts=0,
+            failures=0,
+            next_attempt_s=0.0,
+            last_success_s=0.0,
+            last_failure_s=0.0,
+            last_error="",
+            delivered=0,
+            dead_letters=0,
+            dropped=0,
+        )
+        self.dead_letters: list[DeadLetter] = []
         self.attachments: dict[str, FakeAttachment] = {}
         self.attached = asyncio.Event()
         self.gap = ""
@@ -216,7 +239,7 @@ class FakeDoor:
             given,
             self.settings.limits,
             now,
-            id=f"s{len(self.records) + 1}",
+            id=f"s{len(self.records) + 1}" if given.deliver is None else f"a-{len(self.records) + 1}",
             subscriber=subscriber,
             home=self.name,
             temporary=temporary,
@@ -265,6 +288,24 @@ class FakeDoor:
         found = [record for record in self.records.values() if subscriber in ("", record.subscriber)]
         for start in range(0, len(found), 2):
             yield found[start : start + 2]
+
+    async def delivery_of(self, id: str) -> DeliveryState:
+        return self._delivering(id)
+
+    async def dead_letters_of(self, id: str, most: int) -> list[DeadLetter]:
+        self._delivering(id)
+        return self.dead_letters[:most]
+
+    async def replay(self, id: str, letters: set[str] | None) -> tuple[int, int]:
+        self._delivering(id)
+        again = [letter for letter in self.dead_letters if letters is None or letter.id in letters]
+        self.dead_letters = [letter for letter in self.dead_letters if letter not in again]
+        return len(again), sum(len(letter.publications) for letter in again)
+
+    def _delivering(self, id: str) -> DeliveryState:
+        if id not in self.records or self.records[id].deliver is None:
+            raise problems.not_found("subscription with a webhook", id)
+        return self.delivering
 
     async def explain(self, content: Content, subscription: str) -> MatchesExplained:
         if self.explain_error is not None:

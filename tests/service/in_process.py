@@ -37,7 +37,8 @@ class InProcessCluster:
     def __init__(self, hosts: str, directory: Path, **sections: dict[str, Any]) -> None:
         # A name of its own, so that tests share one ZooKeeper and nothing else.
         cluster = {"zookeeper": hosts, "data": directory, "name": f"t{uuid.uuid4().hex[:12]}", "session_timeout_s": 4.0}
-        self.settings = load(overrides={"cluster": cluster, **sections}).settings
+        given = {**sections, "cluster": cluster | sections.get("cluster", {})}
+        self.settings = load(overrides=given).settings
         self.slices: dict[str, Slice] = {}
         self._running: dict[str, asyncio.Task[int]] = {}
 

@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +16,18 @@ from braid.matching.checking import Seen
 from braid.matching.meaning import read_publication
 from braid.messages import FindSubscriptions, Kept, Subscribe, SubscriptionsFound, Unsubscribe
 from braid.subscription import Subscription, SubscriptionPatch, SubscriptionRecord
+from services.connpoint.couriers import Couriers
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.past import Found, PastFinder
 from services.connpoint.questions import Questions
+from services.connpoint.sinks.courier import TopicCourier
+from services.connpoint.sinks.outbox import SinkOutbox
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
 from services.connpoint.unconfirmed import Unconfirmed
+from services.connpoint.webhooks.courier import Courier
+from services.connpoint.webhooks.outbox import WebhookOutbox
+from services.connpoint.webhooks.posting import Poster
 from services.matcher.beginnings import dated, noted
 from services.matcher.searching import Judge
 from tests.core.kept_cases import kept
@@ -91,8 +98,13 @@ class Stage:
         self.past = Kepts(settings, self.matchers)
         self.core = DeliveryCore("connpoint-1", time.time_ns)
         self.streams = Streams(1, settings.delivery, lambda _: None)
+        couriers = Couriers(
+            settings,
+            Courier(settings, WebhookOutbox(Path("unused"), settings), Poster(settings.webhooks)),
+            TopicCourier("connpoint-1", settings, SinkOutbox(Path("unused"), settings.ingress), lambda _: 0),
+        )
         self.subscribing = Subscribing(
-            "connpoint-1", settings, self.core, self.streams, questions=self.matchers, past=self.past
+            "connpoint-1", settings, self.core, self.streams, couriers, questions=self.matchers, past=self.past
         )
 
     def publish(self, *moments: float, padding: int = 0) -> None:

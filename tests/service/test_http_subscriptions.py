@@ -66,6 +66,24 @@ async def test_every_part_is_shown_as_it_is_stored(served: Served) -> None:
     assert (wildcards["topic"], wildcards["topic_scope"]) == ("sports/+", "self")
 
 
+async def test_a_secret_that_was_made_up_is_shown_once(served: Served) -> None:
+    created = await served.client.post("/v1/subscriptions", json={"deliver": {"webhook": {"url": "https://a/"}}})
+    assert created.status_code == 201
+    secret = created.json()["deliver"]["webhook"]["secret"]
+    assert secret.startswith("whsec_")
+    path = created.headers["location"]
+    assert (await served.client.get(path)).json()["deliver"] == {"webhook": {"url": "https://a/"}}
+    moved = (await served.client.patch(path, json={"deliver": {"webhook": {"url": "https://b/"}}})).json()
+    assert moved["deliver"] == {"webhook": {"url": "https://b/"}}
+    rotated = (await served.client.patch(path, json={"deliver": {"webhook": {"secret": None}}})).json()
+    assert rotated["deliver"]["webhook"]["secret"] != secret
+    assert "secret" not in (await served.client.get(path)).json()["deliver"]["webhook"]
+    refused = await served.client.post("/v1/subscriptions", json={"deliver": {"webhook": {"url": "b"}}})
+    assert problem_of(refused, 422)["field"] == "$.deliver.webhook.url"
+    mistyped = await served.client.post("/v1/subscriptions", json={"deliver": {"webhok": {"url": "b"}}})
+    assert problem_of(mistyped, 422)["field"] == "$.deliver.webhok"
+
+
 async def test_the_past_is_given_first_and_said(served: Served) -> None:
     now = time.time()
     for id, value, age_s in (("old", 50, 700), ("a", 41, 60), ("low", 1, 50), ("b", 42, 40)):

@@ -57,6 +57,14 @@ async def test_words_topic_and_zone_are_subscribed_to(served: Served) -> None:
     assert placed.zone == zone
 
 
+async def test_what_is_delivered_to_an_address_is_not_made_over_a_connection(served: Served) -> None:
+    async with served.connect() as ws:
+        given = {"deliver": {"webhook": {"url": "https://example.com"}}}
+        answer = await ask(ws, {"op": "subscribe", "ref": 1, "subscription": given})
+        assert answer["problem"]["field"] == "$.subscription.deliver"
+        assert "POST /v1/subscriptions" in answer["problem"]["detail"]
+
+
 async def test_an_anonymous_connection_has_temporary_subscriptions(served: Served) -> None:
     async with served.connect() as ws:
         assert served.door.attachments == {}

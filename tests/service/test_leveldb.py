@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from braid.leveldb import GroupCommit
+from braid.leveldb import GroupCommit, Pages, SerialDatabase
 from tests.service.waiting import TIMEOUT_S, until
 from tests.service.watched_database import ignore, opened, written
 
@@ -361,3 +361,21 @@ async def test_what_was_reported_done_survives_a_kill(tmp_path: Path) -> None:
     await database.close()
     assert reported == found[: len(reported)]
     assert found == [b"k%08d" % n for n in range(1, len(found) + 1)]
+
+
+async def test_a_scan_may_begin_behind_what_was_deleted(tmp_path: Path) -> None:
+    database = SerialDatabase(tmp_path, "never", 1.0, lambda _pages: None)
+    await database.open()
+    found: list[list[bytes]] = []
+
+    def work(pages: Pages) -> None:
+        for key in (b"n/a/1", b"n/a/2", b"n/a/3", b"n/b/1", b"n/"):
+            pages.put(key, b"")
+        pages.delete(b"n/a/1")
+        found.append([key for key, _ in pages.scan(b"n/a/")])
+        found.append([key for key, _ in pages.scan(b"n/a/", b"n/a/3")])
+        found.append([key for key, _ in pages.scan(b"n/a/", b"n/a/4")])
+
+    database.queue([work], None)
+    await database.close()
+    assert found == [[b"n/a/2", b"n/a/3"], [b"n/a/3"], []]

@@ -15,9 +15,11 @@ from braid.messages import Confirmed, Publications, Send
 from braid.problems import Problem
 from braid.selector import hash64
 from braid.topology import Configuration
-from services.connpoint.ingress import Batch, IngressCore
+from services.connpoint.ingress import IngressCore
 from services.connpoint.ingress_log import IngressLog
+from services.connpoint.local_log import LocalLog
 from services.connpoint.publishing import Publishing
+from services.connpoint.retrying import Batch
 from tests.service.waiting import TIMEOUT_S
 
 ORIGIN = "connpoint-1.a"
@@ -41,7 +43,7 @@ class Point:
         self.core = IngressCore(ORIGIN, settings.ingress)
         self.core.on_configuration(Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",)))
         self.log = FailingLog(path, settings.ingress)
-        self.publishing = Publishing("connpoint-1", self.core, self.log, settings, self.perform)
+        self.publishing = Publishing("connpoint-1", 0xA, LocalLog(self.core, self.log, self.perform), settings)
 
     def perform(self, sends: list[Send]) -> None:
         self.sent += [message for send in sends for message in send.messages]
@@ -285,7 +287,9 @@ async def test_traces(tmp_path: Path) -> None:
         assert (name, 0 < arrived_ns <= left_ns) == ("connpoint-1", True)
         assert here.sent[1].hops is None
         assert here.publishing.trace_of("1") == []
-        hops = [("connpoint-1", 1, 2), ("accesspoint-1", 3, 4)]
+        hops = [("connpoint-1", arrived_ns, left_ns), ("accesspoint-1", 3, 4)]
+        here.confirm(1, 2, traces=[(1, [("connpoint-2", arrived_ns, 2)])])
+        assert here.publishing.trace_of("1") == []
         here.confirm(1, 2, traces=[(1, hops)])
         assert (here.publishing.trace_of("1"), here.publishing.trace_of("2")) == (hops, hops)
         assert here.publishing.trace_of("3") is None
@@ -296,9 +300,11 @@ async def test_traces_are_bounded(tmp_path: Path) -> None:
         await here.publish("p", *[f"{n}" for n in range(1100)], trace=True)
         assert here.publishing.trace_of("99") is None
         assert here.publishing.trace_of("100") == []
-        here.confirm(1, traces=[(1, [("connpoint-1", 1, 2)])])
+        assert here.sent[0].hops is not None
+        here.confirm(1, traces=[(1, here.sent[0].hops)])
         assert here.publishing.trace_of("99") is None
-        assert here.publishing.trace_of("199") == [("connpoint-1", 1, 2)]
+        assert here.publishing.trace_of("199") == here.sent[0].hops
+        assert here.publishing.trace_of("200") == []
 
 
 async def test_the_tick_sends_again_and_flushes(tmp_path: Path) -> None:

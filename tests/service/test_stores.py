@@ -8,8 +8,8 @@ import pytest
 
 from braid.config import Ingress
 from braid.subscription import SubscriptionRecord
-from services.connpoint.ingress import Batch
 from services.connpoint.ingress_log import IngressLog
+from services.connpoint.retrying import Batch
 from services.matcher import store as store_module
 from services.matcher.operations import Mark, Operation, Put, Remove
 from tests.core.matching_cases import record
@@ -238,6 +238,15 @@ async def test_whoever_waits_does_not_wait_for_what_is_written_in_bulk(
     assert store.in_bulk == 0
     store = await reopened(store)
     assert store.recovered == [*several, record("t-1")]
+    await store.close()
+
+
+async def test_what_is_written_in_bulk_has_its_turn_however_much_upkeep_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_UPKEEP_S", 0.0)  # as where every write takes longer than its pause
+    store = await opened(tmp_path)
+    assert await written(lambda done: store.take_chunk([FIRST, SECOND], [], [], done)) is None
     await store.close()
 
 

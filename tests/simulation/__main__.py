@@ -7,6 +7,12 @@ from collections.abc import Callable
 
 from tests.simulation.cluster import Simulation
 from tests.simulation.harder import CallsAreOvertaken
+from tests.simulation.kafka import (
+    KafkaScalingSimulation,
+    KafkaSimulation,
+    TakenForDeadSimulation,
+    TakenOverSimulation,
+)
 from tests.simulation.past import (
     DistinctScalingSimulation,
     DistinctSimulation,
@@ -43,6 +49,10 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "crashing-scaling": CrashingScalingSimulation,
     "stalling-scaling": StallingScalingSimulation,
     "overtaking-scaling": CallsAreOvertaken,
+    "kafka": KafkaSimulation,
+    "kafka-taken-over": TakenOverSimulation,
+    "kafka-taken-for-dead": TakenForDeadSimulation,
+    "kafka-scaling": KafkaScalingSimulation,
     "past": PastSimulation,
     "past-scaling": PastScalingSimulation,
     "past-crashing": PastCrashingSimulation,

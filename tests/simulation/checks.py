@@ -33,7 +33,7 @@ def stuck(simulation: "Simulation") -> list[str]:
     found = [
         f"{connpoint.ingress.window_publications} unconfirmed at {connpoint.name}"
         for connpoint in simulation.connpoints
-        if not connpoint.ingress.is_drained or connpoint.disk
+        if connpoint.alive and (not connpoint.ingress.is_drained or connpoint.disk)
     ]
     configured = simulation.zookeeper.configuration.exitpoints
     found += [

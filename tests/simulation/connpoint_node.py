@@ -14,8 +14,9 @@ from braid.subscription import SubscriptionRecord
 from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.earlier import relied_on
-from services.connpoint.ingress import Batch, IngressCore
+from services.connpoint.ingress import IngressCore
 from services.connpoint.questions import Answers
+from services.connpoint.retrying import Batch
 from services.connpoint.unconfirmed import Unconfirmed
 from tests.simulation.network import Node
 from tests.simulation.nodes import TickingSlice
@@ -137,19 +138,22 @@ class SimulatedConnPoint(TickingSlice):
 
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         if kind is messages.Notifications:
-            payloads, receipts = self.delivery.on_notifications(sender.name, run, 0)
+            payloads, _, receipts = self.delivery.on_notifications(sender.name, run, 0)
             for subscriber, own in payloads.items():
                 self._deliver(subscriber, own)
             self.perform(receipts)
         elif kind is messages.Confirmed:
             for message in run:
                 confirmed = self.ingress.on_confirmed(message)
-                for batch in confirmed:
-                    del self.disk[batch.origin, batch.sequence]
+                self._forget(confirmed)
                 self.perform(self.ingress.confirmed_elsewhere(confirmed, sender.name))
         else:
             for message in run:
                 self._on_answer(message)
+
+    def _forget(self, confirmed: list[Batch]) -> None:
+        for batch in confirmed:
+            del self.disk[batch.origin, batch.sequence]
 
     def _deliver(self, subscriber: str, payloads: list[bytes]) -> None:
         for payload in payloads:

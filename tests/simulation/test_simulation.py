@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.connpoint import ingress
+from services.connpoint import retrying
 from services.connpoint.delivery import Latest
 from services.connpoint.ingress import IngressCore
 from services.exitpoint.core import ExitPointCore
@@ -162,10 +162,10 @@ def no_recovery_of_the_ingress_log(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_watermark_that_runs_ahead(patch: pytest.MonkeyPatch) -> None:
-    def advance(self: ingress.Origin) -> None:
+    def advance(self: retrying.Origin) -> None:
         self.watermark = self.next_sequence - 1
 
-    patch.setattr(ingress.Origin, "advance", advance)
+    patch.setattr(retrying.Origin, "advance", advance)
 
 
 def everything_matches(patch: pytest.MonkeyPatch) -> None:

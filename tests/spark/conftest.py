@@ -9,15 +9,8 @@ from pyspark.sql import SparkSession
 from spark.session import spark_session
 
 CASES = (
-    "analysing",
-    "generating",
-    "learning",
-    "matching",
-    "profiling",
-    "reading",
-    "reporting",
-    "requesting",
-    "word_counting",
+    *("analysing", "following", "generating", "learning", "matching", "profiling", "reading", "reporting"),
+    *("requesting", "windowing", "word_counting"),
 )
 pytest.register_assert_rewrite(*(f"tests.spark.{name}" for name in CASES))
 

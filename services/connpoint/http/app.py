@@ -13,6 +13,7 @@ from services.connpoint.door import Door
 from services.connpoint.http import (
     bodies,
     cluster,
+    dead_letters,
     explain,
     history,
     openapi,
@@ -36,6 +37,9 @@ _DOCUMENTED = (
     SubscriptionPatch,
     subscriptions.SubscriptionShown,
     subscriptions.SubscriptionList,
+    dead_letters.DeadLetterList,
+    dead_letters.Replay,
+    dead_letters.Replayed,
     MatchExplanation,
     cluster.ClusterShown,
     scalings.ScaleRequest,
@@ -77,6 +81,7 @@ def create_app(door: Door, *, body_stall_s: float = bodies.STALL_S, heartbeat_s:
     app.include_router(history.create_router(door))
     app.include_router(explain.create_router(door, reader))
     app.include_router(subscriptions.create_router(door, reader))
+    app.include_router(dead_letters.create_router(door, reader))
     app.include_router(stream.create_router(door, heartbeat_s))
     app.include_router(cluster.create_router(door))
     app.include_router(scalings.create_router(door, reader))

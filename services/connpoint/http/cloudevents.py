@@ -6,7 +6,7 @@ attributes of the same name, except the extensions named in `_FIELDS`, which fil
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -58,15 +58,23 @@ def is_binary(headers: Headers) -> bool:
 
 def read_binary(headers: Headers, media_type: str, body: bytes) -> Content:
     """Attributes stand in `ce-` headers, always as strings; the body is the data."""
-    attributes: dict[str, str | bool | int] = {
+    attributes = {
         name.removeprefix(HEADER_PREFIX): _header_value(value)
         for name, value in headers.items()
         if name.startswith(HEADER_PREFIX)
     }
-    _check_required(attributes, HEADER_PREFIX)
-    if "content-type" in headers:
-        attributes["datacontenttype"] = headers["content-type"]
-    content = _fill(attributes, HEADER_PREFIX)
+    return read_attributes(attributes, HEADER_PREFIX, headers.get("content-type"), media_type, body)
+
+
+def read_attributes(
+    given: Mapping[str, str], prefix: str, content_type: str | None, media_type: str, body: bytes
+) -> Content:
+    """An event in binary mode, of whatever protocol; `prefix` is what its names have there."""
+    attributes: dict[str, str | bool | int] = dict(given)
+    _check_required(attributes, prefix)
+    if content_type is not None:
+        attributes["datacontenttype"] = content_type
+    content = _fill(attributes, prefix)
     if body:
         content.data = msgspec.Raw(_binary_data(media_type, body))
     return content

@@ -136,6 +136,9 @@ class Connection:
 
     async def _subscribe(self, request: frames.Subscribe) -> str:
         given, opened = request.subscription, self._opened
+        if given.deliver is not None:
+            detail = "what is delivered to an address needs no connection; make it with POST /v1/subscriptions"
+            raise problems.invalid("$.subscription.deliver", detail)
         subscriber = given.subscriber or opened.subscriber
         if subscriber != opened.subscriber:
             check_subscriber(subscriber, self._limits, "$.subscription.subscriber")

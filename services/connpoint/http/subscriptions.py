@@ -9,16 +9,43 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from braid.content import DECODE_ERRORS
+from braid.deliver import is_addressed, made_secret
+from braid.problems import Problem
 from braid.subscription import SubscriptionRecord, decode_subscription, decode_subscription_patch
 from services.connpoint.door import Door, Past
 from services.connpoint.http import openapi
 from services.connpoint.http.bodies import BodyReader
 from services.connpoint.http.decoding import explain
+from services.connpoint.http.delivery_shown import DeliveryShown, delivery_shown, unknown
+from services.connpoint.http.forwarding import Home, forward, home_elsewhere
 from services.connpoint.http.past_shown import PastShown, past_shown
 from services.connpoint.http.subscribers import check_subscriber, generated_subscriber
 
 LISTED_DEFAULT = 1_000
 LISTED_MAX = 10_000
+
+
+class WebhookShown(msgspec.Struct):
+    url: str
+    secret: Annotated[str, msgspec.Meta(description="only where this call made it up")] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+    secret_before_until: (
+        Annotated[str, msgspec.Meta(description="the secret before this one signs as well, until then")]
+        | msgspec.UnsetType
+    ) = msgspec.UNSET
+
+
+class TopicShown(msgspec.Struct):
+    topic: str
+    key: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class DeliverShown(msgspec.Struct):
+    """Where notifications go, when not over a connection of the subscriber; one of them."""
+
+    webhook: WebhookShown | msgspec.UnsetType = msgspec.UNSET
+    kafka: TopicShown | msgspec.UnsetType = msgspec.UNSET
 
 
 class SubscriptionShown(msgspec.Struct, rename={"from_": "from"}):
@@ -39,6 +66,8 @@ class SubscriptionShown(msgspec.Struct, rename={"from_": "from"}):
     until: str | msgspec.UnsetType = msgspec.UNSET
     distinct: bool | msgspec.UnsetType = msgspec.UNSET
     temporary: bool | msgspec.UnsetType = msgspec.UNSET
+    deliver: DeliverShown | msgspec.UnsetType = msgspec.UNSET
+    delivery: DeliveryShown | msgspec.UnsetType = msgspec.UNSET
     past: PastShown | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -72,6 +101,9 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         With a `from` in the past the subscriber is given what matched since then and has not expired, before anything
         newer. `past` in the answer says how many these are; they are not `complete` when there were more than
         `delivery.past_notifications_max`, and then the oldest are left out.
+
+        With `deliver` notifications are sent to an address, and nobody has to be connected. A secret that is made up
+        stands in this answer, and is never shown again.
         """
         text = await bodies.read_text(request)
         try:
@@ -82,7 +114,8 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         subscriber = given.subscriber or generated_subscriber()
         record, past = await door.subscribe(given, subscriber=subscriber, temporary=False)
         location = f"/v1/subscriptions/{quote(record.id, safe='')}"
-        return Response(_made(record, past), 201, {"Location": location}, "application/json")
+        secret = made_secret(given.deliver, record.deliver, is_new=True)
+        return Response(_shown(record, past, secret), 201, {"Location": location}, "application/json")
 
     @router.get(
         "/v1/subscriptions",
@@ -116,12 +149,24 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         response_class=Response,
         responses=openapi.answers(200, "The subscription", _SHOWN, _EXAMPLE_SHOWN, errors=(404, 503)),
     )
-    async def find(id: str) -> Response:
-        return _shown(await door.find(id))
+    async def find(id: str, request: Request) -> Response:
+        """Of one with an address, `delivery` says how that stands."""
+        record = await door.find(id)
+        if record.deliver is None:
+            return Response(_shown(record), media_type="application/json")
+        home = home_elsewhere(door, request, record.home)
+        if home is None:
+            delivery = await delivery_shown(door, id)
+        else:
+            try:
+                return await forward(door, request, home)
+            except Problem as problem:
+                delivery = unknown(problem)
+        return Response(_shown(record, delivery=delivery), media_type="application/json")
 
     @router.patch(
         "/v1/subscriptions/{id}",
-        summary="Change the filter, move the zone or change the window; null removes a bound or the zone",
+        summary="Change the filter, the window, the address, or move the zone; null removes a bound or the zone",
         response_class=Response,
         responses=openapi.answers(
             200, "The subscription as it is now", _SHOWN, _EXAMPLE_SHOWN, errors=(400, 404, 422, 503)
@@ -134,7 +179,11 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
             patch = decode_subscription_patch(text)
         except DECODE_ERRORS as error:
             raise explain(error, text) from None
-        return _shown(await door.change(id, patch))
+        if patch.deliver is not msgspec.UNSET and (home := await _home_of(id, request)) is not None:
+            return await forward(door, request, home, text.encode())
+        record = await door.change(id, patch)
+        secret = made_secret(patch.deliver, record.deliver, is_new=False)
+        return Response(_shown(record, secret=secret), media_type="application/json")
 
     @router.delete(
         "/v1/subscriptions/{id}",
@@ -143,19 +192,28 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         response_class=Response,
         responses=openapi.problem_answers(404, 503),
     )
-    async def unsubscribe(id: str) -> Response:
+    async def unsubscribe(id: str, request: Request) -> Response:
+        if is_addressed(id) and (home := await _home_of(id, request)) is not None:
+            return await forward(door, request, home)
         await door.unsubscribe(id)
         return Response(status_code=204)
+
+    async def _home_of(id: str, request: Request) -> Home | None:
+        """Elsewhere, and there: what waits for it is known only to that one."""
+        home = home_elsewhere(door, request, (await door.find(id)).home)
+        return home if home is not None and home.address else None
 
     return router
 
 
-def _shown(record: SubscriptionRecord) -> Response:
-    return Response(msgspec.json.encode(record.public()), media_type="application/json")
-
-
-def _made(record: SubscriptionRecord, past: Past | None) -> bytes:
+def _shown(
+    record: SubscriptionRecord, past: Past | None = None, secret: str = "", delivery: DeliveryShown | None = None
+) -> bytes:
     shown = record.public()
+    if delivery is not None:
+        shown["delivery"] = delivery
+    if secret:
+        shown["deliver"]["webhook"]["secret"] = secret
     if past is not None:
         shown["past"] = past_shown(past)
     return msgspec.json.encode(shown)

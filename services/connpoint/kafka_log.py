@@ -1,0 +1,273 @@
+"""The ingress log in Kafka: what is accepted here is written into the partition of its publisher, and whoever sees to
+that partition, this connection point or another one, reads it and sends it until it is confirmed.
+
+Three things go on side by side: writing (`kafka_writing.py`), reading the partitions that are ours (`_read`), and
+writing down what is confirmed (`_settle`). `partitions.py` decides, and `docs/kafka-ingress.md` says why it is right.
+"""
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Iterator
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from braid import metrics
+from braid.config import Settings
+from braid.messages import Confirmed, Hop
+from braid.topology import Configuration
+from services.connpoint.committed import Committed
+from services.connpoint.ingress_topic import LogLost, ToWrite, Unavailable
+from services.connpoint.kafka_writing import KafkaWriting
+from services.connpoint.local_log import send_again
+from services.connpoint.log import Done, Perform
+from services.connpoint.partitions import Logged, PartitionsCore, Record
+from services.connpoint.retrying import Batch
+
+log = structlog.get_logger()
+
+_READ_S = 0.1  # how long is waited for records before it is asked again whose the partitions are
+_READ_MAX = 500  # records at once
+_PAUSE_S = 0.5  # after Kafka did not answer
+_BACKLOG_S = 1.0  # how often is asked what others have confirmed
+_COMPLAIN_S = 10.0
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Topic(Protocol):
+    """What is needed of `ingress_topic.IngressTopic`; every call may raise `Unavailable`."""
+
+    name: str
+
+    async def open(self) -> int: ...
+    async def close(self) -> None: ...
+    async def write(self, partition: int, records: list[ToWrite]) -> int: ...
+    def assign(self, positions: dict[int, int]) -> None: ...
+    async def read(self, most: int, timeout_s: float) -> dict[int, list[Record]]: ...
+    async def bounds(self, partitions: Iterable[int]) -> dict[int, tuple[int, int]]: ...
+    async def committed(self) -> dict[int, Committed]: ...
+    async def commit(self, committed: dict[int, Committed]) -> None: ...
+
+
+class KafkaLog:
+    def __init__(self, name: str, settings: Settings, topic: Topic, perform: Perform) -> None:
+        self._name = name
+        self._settings = settings
+        self._topic = topic
+        self._perform = perform
+        self._configuration: Configuration | None = None
+        self._connpoints: Collection[str] = ()
+        self._partitions = 0
+        self._core: PartitionsCore | None = None  # until it is known how many partitions there are
+        self._writing = KafkaWriting(topic.write, settings.ingress)
+        self._claims: dict[int, int] = {}  # what is assigned now
+        self._committed: dict[int, int] | None = None  # by partition, as far as it was last heard
+        self._settled_s = self._asked_s = 0.0
+        self._settling: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._has_room = asyncio.Event()
+        self._complained_at = -_COMPLAIN_S
+        self.taken_over = 0
+
+    # Life
+
+    async def open(self) -> None:
+        """There is nothing on this machine."""
+
+    async def prepare(self) -> None:
+        """Whoever is registered has to see to its partitions, so it waits until it can."""
+        while True:
+            try:
+                self._partitions = await self._topic.open()
+                break
+            except Unavailable as error:
+                self._complain("Kafka cannot be reached", error)
+                await asyncio.sleep(_PAUSE_S)
+        self._core = PartitionsCore(self._name, self._partitions, self._settings.ingress)
+        if self._configuration is not None:
+            self._core.on_configuration(self._configuration)
+        self.on_connpoints(self._connpoints)
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    async def close(self) -> None:
+        await self._writing.close()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._settling is not None:
+            await self._settling
+        if self._core is not None:
+            await self._settle(self._core)
+        await self._topic.close()
+
+    # Publications
+
+    def refusal(self) -> str:
+        if self._core is None:
+            return f"Kafka at {self._settings.kafka.bootstrap} has not answered yet"
+        waits_s = self._writing.waits_s()
+        if waits_s < self._settings.ingress.write_s_max:
+            return ""
+        return f"Kafka at {self._settings.kafka.bootstrap} has not answered for {waits_s:.0f} s"
+
+    def has_room(self, publisher: int, publications: int, size: int) -> bool:
+        return self._writing.has_room(publications, size) and self._has_small_backlog(publisher % self._partitions)
+
+    def append(
+        self, publisher: int, contents: list[bytes], accepted_s: float, hops: list[Hop] | None, done: Done
+    ) -> None:
+        value = _encode(Logged(publisher, contents, accepted_s, hops))
+        record = ToWrite(publisher.to_bytes(8), value, int(accepted_s * 1000))
+        self._writing.queue(publisher % self._partitions, record, len(contents), done)
+
+    @property
+    def unconfirmed(self) -> int:
+        return self._writing.publications + (0 if self._core is None else self._core.window_publications)
+
+    def on_confirmed(self, message: Confirmed, exitpoint: str) -> list[Batch]:
+        if self._core is None:
+            return []
+        forgotten = self._core.on_confirmed(message)
+        self._perform(self._core.confirmed_elsewhere(forgotten, exitpoint))
+        self._has_room.set()
+        return forgotten
+
+    def accepted_s(self, origin: str, sequence: int) -> float | None:
+        return None if self._core is None else self._core.accepted_s(origin, sequence)
+
+    def _has_small_backlog(self, partition: int) -> bool:
+        return self._backlog(partition) < self._settings.ingress.backlog_batches_max
+
+    def _backlog(self, partition: int) -> int:
+        """Unconfirmed, of what was there when something was last written from here; 0 until others were asked."""
+        return 0 if self._committed is None else self._writing.end_of(partition) - self._committed.get(partition, 0)
+
+    # The cluster
+
+    def on_configuration(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        if self._core is not None:
+            self._core.on_configuration(configuration)
+
+    def on_connpoints(self, registered: Collection[str]) -> None:
+        self._connpoints = registered
+        if self._core is None:
+            return
+        before = len(self._core.claims())
+        taken = self._core.on_connpoints(registered)
+        if taken or len(self._core.claims()) != before:
+            log.info("partitions", ours=sorted(self._core.claims()), taken_over=taken)
+        self.taken_over += len(taken)
+        self._has_room.set()
+
+    def on_slice_returned(self, now_s: float) -> None:
+        if self._core is not None:
+            self._core.on_slice_returned(now_s)
+
+    def on_tick(self, now_s: float) -> None:
+        core = self._core
+        if core is None:
+            return
+        send_again(core, now_s, self._perform)
+        if refusal := self.refusal():
+            self._writing.give_up(f"{refusal}; what was sent may be published all the same")
+        if self._settling is None and now_s - self._settled_s >= self._settings.ingress.commit_s:
+            self._settled_s = now_s
+            self._settling = asyncio.get_running_loop().create_task(self._settle(core))
+        metrics.INGRESS_PARTITIONS.set(len(core.claims()))
+        metrics.INGRESS_TAKEN_OVER.set(self.taken_over)
+        metrics.INGRESS_WAITING.set(self._writing.publications)
+        metrics.INGRESS_BACKLOG.set(max(map(self._backlog, range(self._partitions)), default=0))
+        metrics.INGRESS_WRITES_FAILED.set(self._writing.failures)
+        metrics.INGRESS_LOST_RECORDS.labels("deleted").set(core.missing)
+        metrics.INGRESS_LOST_RECORDS.labels("unreadable").set(core.unreadable)
+
+    # Reading
+
+    async def _read(self) -> None:
+        core = self._core
+        assert core is not None
+        while True:
+            try:
+                await self._find_positions(core)
+                if not self._claims:
+                    await asyncio.sleep(_READ_S)
+                    continue
+                for partition, records in (await self._topic.read(_READ_MAX, _READ_S)).items():
+                    await self._take(core, partition, records)
+            except LogLost as error:
+                await self._find_lost(core, error.partitions)
+            except Unavailable as error:
+                self._complain("Kafka cannot be read", error)
+                await asyncio.sleep(_PAUSE_S)
+            except Exception:
+                # Our own mistake, or aiokafka's: what is ours is read again from where it was taken last.
+                log.exception("reading Kafka failed")
+                self._claims = {}
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _find_positions(self, core: PartitionsCore) -> None:
+        """Reads what is ours, from where whoever had it before has got to."""
+        if wanted := core.wanted():
+            committed, bounds = await self._topic.committed(), await self._topic.bounds(wanted)
+            for partition in wanted:
+                core.on_committed(partition, committed.get(partition), bounds[partition][0], time.time())
+        claims = core.claims()
+        if claims != self._claims and not core.wanted():
+            self._claims = claims
+            self._topic.assign(core.positions())
+
+    async def _take(self, core: PartitionsCore, partition: int, records: list[Record]) -> None:
+        """As there is room; unless it is no longer ours, or is ours anew: then it is read again."""
+        claim = self._claims[partition]
+        for part in _parts(records):
+            while core.is_full and core.claims().get(partition) == claim:
+                self._has_room.clear()
+                await self._has_room.wait()
+            if core.claims().get(partition) != claim:
+                return
+            self._perform(core.on_records(partition, part, time.time(), time.time_ns()))
+
+    async def _find_lost(self, core: PartitionsCore, partitions: list[int]) -> None:
+        try:
+            bounds = await self._topic.bounds(partitions)
+        except Unavailable as error:
+            self._complain("Kafka cannot be read", error)
+            await asyncio.sleep(_PAUSE_S)
+            return
+        for partition, (begins, ends) in bounds.items():
+            log.error("records of the ingress log are gone", partition=partition, begins=begins, ends=ends)
+            core.on_lost(partition, begins, ends)
+        self._claims = {}  # all are assigned again, at positions that are there
+
+    # What is confirmed
+
+    async def _settle(self, core: PartitionsCore) -> None:
+        """Writes down what is confirmed, and asks how far the others are."""
+        now_s = time.time()
+        try:
+            changed = {p: one for p, one in core.to_commit(now_s).items() if self._claims.get(p) == core.claims()[p]}
+            if changed:
+                await self._topic.commit(changed)
+                core.on_commit(changed, now_s)
+            if now_s - self._asked_s >= _BACKLOG_S:
+                self._asked_s = now_s
+                self._committed = {p: one.offset for p, one in (await self._topic.committed()).items()}
+        except Unavailable as error:
+            self._complain("what is confirmed cannot be written down", error)
+        finally:
+            self._settling = None
+
+    def _complain(self, event: str, error: Unavailable) -> None:
+        """Now and then, while it is tried all the time."""
+        now = time.monotonic()
+        if now - self._complained_at >= _COMPLAIN_S:
+            self._complained_at = now
+            log.warning(event, reason=str(error))
+
+
+def _parts(records: list[Record]) -> Iterator[list[Record]]:
+    """Small enough that the window is not exceeded by much."""
+    for start in range(0, len(records), 16):
+        yield records[start : start + 16]

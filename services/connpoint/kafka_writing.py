@@ -1,0 +1,138 @@
+"""Publications on their way into Kafka: whatever is ready for a partition is one write, one write after the other.
+
+Invariants:
+- What is queued for a partition is written in its order; `done` is told in that order.
+- What waits is bounded by the window (`has_room`); how long it waits, by `ingress.write_s_max`.
+- A write that fails, or takes longer, fails for all that wait for that partition: what comes behind it was sent later.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import structlog
+
+from braid import metrics
+from braid.config import Ingress
+from services.connpoint.ingress_topic import WRITE_BYTES_MAX, ToWrite, Unavailable
+from services.connpoint.log import Done
+
+log = structlog.get_logger()
+
+_RECORDS_MAX = 1000  # of one write
+_RECORD_OVERHEAD_BYTES = 64
+
+Write = Callable[[int, list[ToWrite]], Awaitable[int]]  # partition, records; the offset of the last one
+
+
+class _Waiting(msgspec.Struct, eq=False):
+    record: ToWrite
+    publications: int
+    done: Done | None
+    since_s: float
+
+
+class _Line:
+    """What waits for one partition."""
+
+    def __init__(self) -> None:
+        self.queued: list[_Waiting] = []
+        self.writing: list[_Waiting] = []
+        self.task: asyncio.Task[None] | None = None
+        self.end = 0  # the offset behind the last one written
+
+
+class KafkaWriting:
+    def __init__(self, write: Write, settings: Ingress) -> None:
+        self._write = write
+        self._settings = settings
+        self._lines: dict[int, _Line] = {}
+        self.publications = 0  # queued or being written
+        self.bytes = 0
+        self.failures = 0
+
+    def has_room(self, publications: int, size: int) -> bool:
+        if self.publications == 0:
+            return True
+        return (
+            self.publications + publications <= self._settings.window_publications_max
+            and self.bytes + size <= self._settings.window_bytes_max
+        )
+
+    def queue(self, partition: int, record: ToWrite, publications: int, done: Done) -> None:
+        line = self._lines.setdefault(partition, _Line())
+        line.queued.append(_Waiting(record, publications, done, time.monotonic()))
+        self.publications += publications
+        self.bytes += len(record.value)
+        if line.task is None:
+            line.task = asyncio.get_running_loop().create_task(self._run(partition, line))
+
+    def end_of(self, partition: int) -> int:
+        """The offset behind the last record that was written from here."""
+        line = self._lines.get(partition)
+        return 0 if line is None else line.end
+
+    def waits_s(self) -> float:
+        """For how long the oldest write is under way."""
+        now = time.monotonic()
+        return max((now - line.writing[0].since_s for line in self._lines.values() if line.writing), default=0.0)
+
+    def give_up(self, reason: str) -> None:
+        """Tells everybody who waits. What is being written may be written all the same; nothing else will."""
+        failure = Unavailable(reason)
+        for line in self._lines.values():
+            queued, line.queued = line.queued, []
+            self._forget(queued)
+            for waiting in (*line.writing, *queued):
+                done, waiting.done = waiting.done, None
+                if done is not None:
+                    done(failure)
+
+    async def close(self) -> None:
+        """Waits for what is under way, as long as publishers would."""
+        tasks = [line.task for line in self._lines.values() if line.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._settings.write_s_max)
+        self.give_up("the connection point is stopping")
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, partition: int, line: _Line) -> None:
+        try:
+            while line.queued:
+                line.writing = self._take(line)
+                failure: Exception | None = None
+                began = time.monotonic()
+                try:
+                    offset = await self._write(partition, [waiting.record for waiting in line.writing])
+                    line.end = max(line.end, offset + 1)
+                except Unavailable as error:
+                    failure = error
+                    self.failures += 1
+                    log.error("a write to Kafka failed", partition=partition, reason=str(error))
+                metrics.INGRESS_WRITE_SECONDS.observe(time.monotonic() - began)
+                written, line.writing = line.writing, []
+                if failure is not None:
+                    written, line.queued = [*written, *line.queued], []
+                self._forget(written)
+                for waiting in written:
+                    if waiting.done is not None:
+                        waiting.done(failure)
+        finally:
+            line.task = None
+
+    def _take(self, line: _Line) -> list[_Waiting]:
+        size = count = 0
+        for waiting in line.queued[:_RECORDS_MAX]:
+            size += len(waiting.record.value) + _RECORD_OVERHEAD_BYTES
+            if count and size > WRITE_BYTES_MAX:
+                break
+            count += 1
+        taken, line.queued = line.queued[:count], line.queued[count:]
+        return taken
+
+    def _forget(self, those: list[_Waiting]) -> None:
+        self.publications -= sum(waiting.publications for waiting in those)
+        self.bytes -= sum(len(waiting.record.value) for waiting in those)

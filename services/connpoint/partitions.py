@@ -1,0 +1,216 @@
+"""The retry loop over partitions of Kafka's ingress topic: whoever sees to a partition sends what is in it.
+
+Kafka numbers what is written, so nobody else has to: the origin of a batch is its partition, the sequence its offset
+plus one. A connection point sees to the partitions that fall to it among those registered (`braid.standing_in`).
+
+A partition's way here:
+
+    not ours ──it falls to us──▶ wanted ──what is committed is known──▶ read ──it falls to another──▶ not ours
+
+Invariants, besides those of `retrying.py`:
+- A batch is sent only when it was read, so it is in the log, and whoever comes next reads it too.
+- What is committed is confirmed: everything before the offset, and what the note names behind it.
+- Nothing else about a partition is known to one connection point alone. So two that see to the same one send the same
+  batches under the same numbers, each with a watermark that is true, and one that is too late harms nobody.
+"""
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from braid.config import Ingress
+from braid.messages import Hop, Send
+from braid.standing_in import log_name, owner_of
+from services.connpoint.committed import Committed, ranges_between
+from services.connpoint.retrying import Batch, Origin, RetryLoop
+
+_COMMIT_AGAIN_S = 3600.0  # Kafka forgets what nobody repeats for days (offsets.retention.minutes)
+
+
+class Logged(msgspec.Struct, array_like=True):
+    """The value of a record: one batch. Its key is the publisher, in eight bytes."""
+
+    publisher: int
+    contents: list[bytes]
+    accepted_s: float
+    hops: list[Hop] | None = None
+
+
+class Record(msgspec.Struct, frozen=True):
+    offset: int
+    written_ms: int
+    value: bytes | None
+
+
+_decode = msgspec.msgpack.Decoder(Logged).decode
+
+
+class _Partition:
+    """One that is ours."""
+
+    def __init__(self, claim: int) -> None:
+        self.claim = claim  # each time a partition falls to us is another one
+        self.position: int | None = None  # the next offset to read; None until what is committed is known
+        self.log: int | None = None
+        self.origin: Origin | None = None  # None until there is something
+        self.first_attempt = 0
+        self.confirmed: set[int] = set()  # what somebody before us saw confirmed behind the committed offset
+        self.confirmed_until = 0  # behind the last of these
+        self.committed: Committed | None = None
+        self.committed_s = 0.0
+
+
+class PartitionsCore(RetryLoop):
+    def __init__(self, name: str, partitions: int, settings: Ingress) -> None:
+        super().__init__(settings)
+        self._name = name
+        self._partitions = partitions
+        self._ours: dict[int, _Partition] = {}
+        self._claims = 0
+        self.missing = 0  # records that were gone before they were read
+        self.unreadable = 0
+
+    @property
+    def is_full(self) -> bool:
+        return not self.has_room(1, 1)
+
+    # Whose it is
+
+    def on_connpoints(self, registered: Collection[str]) -> list[int]:
+        """Those that are registered; none when this one is not. Returns the partitions that fell to us."""
+        ours = {
+            partition
+            for partition in range(self._partitions)
+            if self._name in registered and owner_of(log_name(partition), registered) == self._name
+        }
+        for partition in [partition for partition in self._ours if partition not in ours]:
+            self._leave(self._ours.pop(partition))
+        new = sorted(ours - self._ours.keys())
+        for partition in new:
+            self._claims += 1
+            self._ours[partition] = _Partition(self._claims)
+        return new
+
+    def claims(self) -> dict[int, int]:
+        """Every partition that is ours, with the number of the claim: what was read under another is not."""
+        return {partition: one.claim for partition, one in self._ours.items()}
+
+    def wanted(self) -> list[int]:
+        """Those of which it is not known yet what is committed."""
+        return sorted(partition for partition, one in self._ours.items() if one.position is None)
+
+    def positions(self) -> dict[int, int]:
+        """The next offset to read of each partition that is ours."""
+        return {partition: one.position for partition, one in self._ours.items() if one.position is not None}
+
+    def on_committed(self, partition: int, committed: Committed | None, begins: int, now_s: float) -> None:
+        """Where to go on; without anything committed, where the log begins."""
+        one = self._ours.get(partition)
+        if one is None or one.position is not None:
+            return
+        one.first_attempt = int(now_s * 1000)  # attempts of two that see to the same partition are not mixed
+        if committed is None:
+            one.position = begins
+            return
+        one.position = committed.offset
+        one.log = committed.log or 0
+        one.committed, one.committed_s = committed, now_s
+        one.confirmed = {offset for first, last in committed.confirmed for offset in range(first, last + 1)}
+        one.confirmed_until = max(one.confirmed, default=0) + 1
+
+    def on_lost(self, partition: int, begins: int, ends: int) -> None:
+        """The next record is not there: it was deleted before it was read, or the whole log was, and made anew."""
+        one = self._ours.get(partition)
+        if one is None or one.position is None:
+            return
+        if one.position <= ends:
+            self.missing += max(0, begins - one.position)
+            one.position = max(begins, one.position)
+            return
+        self._leave(one)
+        one.position, one.confirmed, one.confirmed_until = begins, set(), 0
+        one.log = one.origin = one.committed = None
+
+    def _leave(self, one: _Partition) -> None:
+        """Whoever sees to it now reads from what is committed."""
+        if one.origin is None:
+            return
+        for sequence in list(one.origin.pending):
+            self._drop(one.origin, sequence)
+        del self._origins[one.origin.name]
+
+    # What is in it
+
+    def on_records(self, partition: int, records: Iterable[Record], now_s: float, now_ns: int) -> list[Send]:
+        """In the order of their offsets; the caller has asked `is_full`, and that the claim is still the same."""
+        one = self._ours[partition]
+        sends: list[Send] = []
+        for record in records:
+            assert one.position is not None
+            assert record.offset >= one.position, "read twice"
+            origin = self._origin_of(partition, one, record)
+            one.position = record.offset + 1
+            origin.next_sequence = record.offset + 2
+            batch = self._batch_of(one, origin, record)
+            if batch is not None:
+                self._take(origin, batch)
+                sends += self._send_logged(origin, batch, now_s, now_ns)
+            elif not origin.pending:
+                origin.advance()
+        return sends
+
+    def _origin_of(self, partition: int, one: _Partition, record: Record) -> Origin:
+        if one.origin is None:
+            assert one.position is not None
+            if one.log is None:
+                one.log = record.written_ms
+            name = f"{log_name(partition)}.{one.log:x}"
+            one.origin = self._origins[name] = Origin(name, one.position + 1, is_open=True)
+        return one.origin
+
+    def _batch_of(self, one: _Partition, origin: Origin, record: Record) -> Batch | None:
+        """None when there is nothing to be sent."""
+        if record.offset in one.confirmed:
+            one.confirmed.discard(record.offset)
+            return None
+        try:
+            logged = _decode(record.value or b"")
+        except msgspec.MsgspecError:
+            self.unreadable += 1
+            return None
+        return Batch(
+            origin.name,
+            record.offset + 1,
+            logged.publisher,
+            logged.contents,
+            sum(map(len, logged.contents)),
+            logged.accepted_s,
+            first_attempt=one.first_attempt,
+            hops=logged.hops,
+        )
+
+    # What is confirmed
+
+    def to_commit(self, now_s: float) -> dict[int, Committed]:
+        """What is not written down yet; `on_commit` says when it is."""
+        found = {}
+        for partition, one in self._ours.items():
+            if one.origin is None or one.position is None or one.position < one.confirmed_until:
+                continue  # nothing new, or the note knows more than we do
+            now = self._committable(one, one.origin)
+            if now != one.committed or now_s - one.committed_s >= _COMMIT_AGAIN_S:
+                found[partition] = now
+        return found
+
+    def on_commit(self, written: dict[int, Committed], now_s: float) -> None:
+        for partition, committed in written.items():
+            one = self._ours.get(partition)
+            if one is not None:
+                one.committed, one.committed_s = committed, now_s
+
+    def _committable(self, one: _Partition, origin: Origin) -> Committed:
+        """The sequence of the watermark is the offset behind it."""
+        offset = origin.watermark
+        pending = (sequence - 1 for sequence in origin.pending)
+        behind = ranges_between(pending, offset, origin.next_sequence - 1) if origin.pending else ()
+        return Committed(offset, one.log, behind)

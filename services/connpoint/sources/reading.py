@@ -1,0 +1,231 @@
+"""Reads the source topics and publishes their records: poll, cut, bury what is bad, note, send; one loop.
+
+`partitions.py` decides, `group.py` speaks to Kafka, and `docs/kafka.md` says why it is right. Whatever goes wrong ends
+the membership in the group; then it begins anew, from what is committed.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection
+
+import structlog
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+
+from braid import metrics
+from braid.config import Settings
+from braid.messages import Confirmed, Send
+from braid.topology import Configuration
+from services.connpoint.kafka_clients import text_of
+from services.connpoint.sources.group import OutOfRange, SourceGroup
+from services.connpoint.sources.letters import DeadLetter, dead_letter
+from services.connpoint.sources.notes import Note
+from services.connpoint.sources.partitions import Partition, Read, SourceCore
+from services.connpoint.sources.records import Record, RecordReader
+
+log = structlog.get_logger()
+
+_POLL_S = 0.1
+_POLLS_PER_NOTE = 4  # while there is more: a note costs a round trip to Kafka
+_PAUSE_S = 0.5  # after something went wrong; doubled each time up to the most
+_PAUSE_S_MAX = 15.0
+_GOODBYE_S = 1.0
+
+
+class Sources:
+    def __init__(self, name: str, settings: Settings, perform: Callable[[list[Send]], None]) -> None:
+        self._settings = settings
+        self._perform = perform
+        self._core = SourceCore(settings.ingress)
+        self._group = SourceGroup(name, settings, self)
+        self._sources = {source.topic: source for source in settings.kafka.sources}
+        self._readers = {topic: RecordReader(source, settings.limits) for topic, source in self._sources.items()}
+        self._unclaimed: set[Partition] = set()  # assigned, and it is not known yet where to read from
+        self._changes = 0  # of the group
+        self._letters: list[DeadLetter] = []
+        self._committing: asyncio.Future[None] | None = None
+        self._registered = asyncio.Event()
+        self._room = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # Life
+
+    def start(self) -> None:
+        if self._sources:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        pause_s = _PAUSE_S
+        while True:
+            await self._registered.wait()
+            try:
+                await self._group.open()
+                log.info("reading Kafka", topics=sorted(self._sources))
+                while self._registered.is_set():
+                    await self._step()
+                    pause_s = _PAUSE_S
+            except (KafkaError, OSError, TimeoutError) as error:
+                log.warning("Kafka cannot be read", reason=text_of(error))
+                metrics.KAFKA_SOURCE_FAILURES.inc()
+            except Exception:
+                # Our own mistake, or aiokafka's: it begins anew from what is committed, as after any other failure.
+                log.exception("reading Kafka failed")
+                metrics.KAFKA_SOURCE_FAILURES.inc()
+            finally:
+                await self._close_group()
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+    async def _close_group(self) -> None:
+        """What is confirmed and not committed would be sent again by whoever comes next."""
+        with contextlib.suppress(KafkaError, OSError, TimeoutError):
+            async with asyncio.timeout(_GOODBYE_S):
+                if notes := self._core.to_note(time.time(), 0.0):
+                    await self._group.commit(notes)
+        await self.on_revoked()
+        await self._group.close()
+
+    # The group
+
+    async def on_revoked(self) -> None:
+        """What is committed from now on would be taken for that of the next membership: nothing may be under way."""
+        self._changes += 1
+        if self._committing is not None:
+            self._committing.cancel()
+            await asyncio.wait((self._committing,))
+        self._core.on_revoked(self._core.ours)
+        self._unclaimed.clear()
+        self._letters.clear()
+
+    async def on_assigned(self, partitions: Collection[Partition]) -> None:
+        log.info("partitions", ours=sorted(f"{topic}-{number}" for topic, number in partitions))
+        self._changes += 1
+        self._unclaimed = set(partitions)
+
+    async def _claim(self) -> None:
+        """Finds out where whoever had these before has got to."""
+        wanted, changes = list(self._unclaimed), self._changes
+        if not wanted:
+            return
+        notes, bounds = await self._group.notes(wanted), await self._group.bounds(wanted)
+        if changes != self._changes:
+            return
+        for partition in wanted:
+            begin, end = bounds[partition]
+            note = notes.get(partition) or Note(begin if self._sources[partition.topic].begin == "earliest" else end)
+            self._group.seek(partition, self._core.on_assigned(partition, note, time.time()))
+        self._unclaimed.clear()
+
+    # The loop
+
+    async def _step(self) -> None:
+        await self._claim()
+        try:
+            await self._read()
+        except OutOfRange as error:
+            await self._find_bounds(error.partitions)
+        if self._letters:
+            await self._group.bury(self._letters)
+            self._letters.clear()
+        if notes := self._core.to_note(time.time(), self._settings.kafka.commit_s):
+            await self._commit(notes)
+        self._perform(self._core.to_send(time.time(), time.time_ns()))
+
+    async def _read(self) -> None:
+        readable = self._core.readable()
+        if not readable:
+            self._room.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await self._room.wait()
+            return
+        for poll in range(_POLLS_PER_NOTE):
+            found = await self._group.poll(readable, self._settings.kafka.poll_records_max, 0.0 if poll else _POLL_S)
+            ours = set(self._core.ours)
+            for partition, records in found.items():
+                if partition in ours:
+                    self._take(partition, records)
+            readable = self._core.readable()
+            if not found or not readable:
+                break
+            await asyncio.sleep(0)  # others have a turn
+        for partition in self._core.awaited():
+            self._core.on_read(partition, (), await self._group.position(partition), time.time())
+
+    def _take(self, partition: Partition, records: list[Record]) -> None:
+        contents, bad = self._readers[partition.topic].read_all(records)
+        letters = self._sources[partition.topic].dead_letter_topic
+        self._letters += [dead_letter(record, reason, letters) for record, reason in bad]
+        taken = list(map(Read, [record.offset for record in records], contents))
+        metrics.KAFKA_SOURCE_RECORDS.labels(partition.topic, "published").inc(len(records) - len(bad))
+        metrics.KAFKA_SOURCE_RECORDS.labels(partition.topic, "dead letter").inc(len(bad))
+        self._core.on_read(partition, taken, records[-1].offset + 1, time.time())
+
+    async def _find_bounds(self, partitions: list[Partition]) -> None:
+        changes, bounds = self._changes, await self._group.bounds(partitions)
+        if changes != self._changes:
+            return
+        for partition, (begins, ends) in bounds.items():
+            log.error("records are gone before they were read", partition=partition, begins=begins, ends=ends)
+            self._group.seek(partition, self._core.on_out_of_range(partition, begins, ends, time.time()))
+
+    async def _commit(self, notes: dict[Partition, Note]) -> None:
+        """What is noted may be sent; a change of the group meanwhile undoes all of it."""
+        committing = self._committing = asyncio.ensure_future(self._group.commit(notes))
+        try:
+            await asyncio.wait((committing,))
+        finally:
+            self._committing = None
+            committing.cancel()
+        if committing.cancelled():
+            return
+        try:
+            committing.result()
+        except (CommitFailedError, IllegalStateError) as error:
+            log.warning("the group has changed", reason=text_of(error))
+            await self.on_revoked()  # aiokafka joins again by itself
+        else:
+            self._core.on_noted(notes, time.time())
+
+    # The cluster
+
+    def on_registration(self, registered: bool) -> None:
+        """One that is not part of the cluster leaves its partitions to others."""
+        if registered:
+            self._registered.set()
+        else:
+            self._registered.clear()
+
+    def on_configuration(self, configuration: Configuration) -> None:
+        self._core.on_configuration(configuration)
+
+    def on_slice_returned(self, now_s: float) -> None:
+        self._core.on_slice_returned(now_s)
+
+    def on_confirmed(self, message: Confirmed, exitpoint: str) -> None:
+        forgotten = self._core.on_confirmed(message)
+        self._perform(self._core.confirmed_elsewhere(forgotten, exitpoint))
+        if forgotten:
+            self._room.set()
+
+    def on_tick(self, now_s: float) -> None:
+        again = self._core.on_tick(now_s)
+        if again:
+            oldest = again[0].messages[0]
+            log.warning("sent again", batches=len(again), origin=oldest.origin, sequence=oldest.sequence)
+            self._perform(again)
+        lags = dict.fromkeys(self._sources, 0)
+        for partition, offset in self._core.offsets().items():
+            lags[partition.topic] += self._group.lag(partition, offset)
+        for topic, lag in lags.items():
+            metrics.KAFKA_SOURCE_LAG.labels(topic).set(lag)
+        metrics.KAFKA_SOURCE_PARTITIONS.set(len(self._core.ours))
+        metrics.KAFKA_SOURCE_WINDOW.set(self._core.window_publications)
+        metrics.KAFKA_SOURCE_AGAIN.set(self._core.sent_again)
+        metrics.KAFKA_SOURCE_LOST.set(self._core.lost)

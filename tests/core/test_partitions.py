@@ -1,0 +1,234 @@
+"""Seeing to partitions of Kafka: whose they are, what is sent of them, what is committed."""
+
+from braid.messages import Publications, Send
+from services.connpoint.committed import Committed
+from services.connpoint.partitions import PartitionsCore, Record
+from tests.core.ingress_cases import CONFIGURATION, EVEN, ODD, SETTINGS, sent
+from tests.core.partition_cases import (
+    BEGAN_MS,
+    NAME,
+    OTHER,
+    OURS,
+    PARTITIONS,
+    commit,
+    confirm,
+    read,
+    reading,
+    record,
+)
+
+ORIGIN = f"ingress-0.{BEGAN_MS:x}"
+
+# Whose it is
+
+
+def test_the_only_connection_point_sees_to_all_and_one_of_two_to_its_share() -> None:
+    core = PartitionsCore(NAME, PARTITIONS, SETTINGS)
+    assert 0 < len(OURS) < PARTITIONS
+    assert core.on_connpoints([NAME, OTHER]) == core.wanted() == OURS
+    assert core.on_connpoints([NAME]) == [p for p in range(PARTITIONS) if p not in OURS]
+    assert core.wanted() == list(range(PARTITIONS))
+    assert core.on_connpoints([NAME, OTHER]) == []
+    assert list(core.claims()) == OURS
+
+
+def test_whoever_is_not_registered_sees_to_nothing() -> None:
+    core = reading()
+    read(core, record(0, EVEN))
+    assert core.on_connpoints([OTHER]) == core.wanted() == []
+    assert (core.claims(), core.positions(), core.window_publications, core.window_bytes) == ({}, {}, 0, 0)
+    assert confirm(core, 1) == []
+    assert core.on_tick(1000.0) == []
+    assert core.on_connpoints(()) == []
+
+
+def test_nothing_is_read_before_it_is_known_what_is_committed() -> None:
+    core = reading(partition=3, committed=Committed(70, BEGAN_MS))
+    assert core.positions() == {3: 70}
+    assert core.wanted() == [0, 1, 2, 4, 5, 6, 7]
+    core.on_committed(3, Committed(1, BEGAN_MS), 0, 100.0)  # asked twice
+    assert core.positions() == {3: 70}
+
+
+def test_what_fell_to_us_again_is_claimed_anew_and_read_from_what_is_committed() -> None:
+    core = reading()
+    read(core, record(0, EVEN), record(1, EVEN))
+    before = core.claims()[0]
+    core.on_connpoints(())
+    core.on_connpoints([NAME])
+    assert core.claims()[0] != before
+    core.on_committed(0, Committed(1, BEGAN_MS), 0, 100.0)
+    assert core.positions() == {0: 1}
+    assert sent(read(core, record(1, EVEN))) == [("accesspoint-1", 2, 0, 1)]
+
+
+# What is in it
+
+
+def test_a_record_is_sent_under_its_partition_and_its_offset_plus_one() -> None:
+    core = reading(now_s=50.0)
+    assert read(core, record(0, ODD, b"one", b"two")) == [
+        Send("accesspoint-2", [Publications(1, ORIGIN, 1, 0, 0, ODD, 40.0, [b"one", b"two"], None, attempt=50_000)])
+    ]
+    assert (core.window_publications, core.window_bytes) == (2, 6)
+
+
+def test_order_and_watermark_are_those_of_the_log() -> None:
+    core = reading()
+    assert sent(read(core, record(0, EVEN), record(1, ODD), record(2, EVEN))) == [
+        ("accesspoint-1", 1, 0, 0),
+        ("accesspoint-2", 2, 0, 0),
+        ("accesspoint-1", 3, 1, 0),
+    ]
+    assert confirm(core, 1) == [1]
+    assert sent(read(core, record(3, EVEN))) == [("accesspoint-1", 4, 3, 1)]
+
+
+def test_two_that_see_to_the_same_partition_send_the_same() -> None:
+    """Not the attempts, which are not mixed; nor `previous` and the watermark, each of which is true."""
+    records = [record(0, EVEN), record(1, EVEN), record(2, ODD)]
+    one, other = reading(now_s=60.0), reading(now_s=61.0)
+    sends = [[send.messages[0] for send in read(core, *records)] for core in (one, other)]
+    assert [m.attempt for m in sends[0]] == [60_000] * 3
+    assert [m.attempt for m in sends[1]] == [61_000] * 3
+    for message in (*sends[0], *sends[1]):
+        message.attempt = 0
+    assert sends[0] == sends[1]
+
+
+def test_without_a_configuration_it_waits() -> None:
+    core = PartitionsCore(NAME, PARTITIONS, SETTINGS)
+    core.on_connpoints([NAME])
+    core.on_committed(0, None, 0, 100.0)
+    assert read(core, record(0, EVEN)) == []
+    core.on_configuration(CONFIGURATION)
+    assert sent(core.on_tick(100.0)) == [("accesspoint-1", 1, 0, 0)]
+
+
+def test_a_successor_goes_on_from_what_is_committed_without_what_the_note_names() -> None:
+    core = reading(committed=Committed(4, BEGAN_MS, ((6, 7), (9, 9))))
+    sends = read(core, *(record(offset, EVEN) for offset in range(4, 11)))
+    assert sent(sends) == [
+        ("accesspoint-1", 5, 0, 4),
+        ("accesspoint-1", 6, 5, 4),
+        ("accesspoint-1", 9, 6, 4),
+        ("accesspoint-1", 11, 9, 4),
+    ]
+    assert {send.messages[0].origin for send in sends} == {ORIGIN}
+    assert confirm(core, 5, 6) == [5, 6]
+    assert commit(core) == {0: Committed(8, BEGAN_MS, ((9, 9),))}
+
+
+def test_what_cannot_be_read_counts_as_done() -> None:
+    core = reading()
+    assert read(core, Record(0, BEGAN_MS, b"what is this"), Record(1, BEGAN_MS, None)) == []
+    assert core.unreadable == 2
+    assert sent(read(core, record(2, EVEN))) == [("accesspoint-1", 3, 0, 2)]
+
+
+def test_offsets_that_nobody_has_are_passed() -> None:
+    """Somebody wrote into the topic with transactions, whose markers have offsets too."""
+    core = reading()
+    read(core, record(0, EVEN), record(5, EVEN))
+    assert confirm(core, 1, 6) == [1, 6]
+    assert commit(core) == {0: Committed(6, BEGAN_MS)}
+
+
+def test_the_window_is_full() -> None:
+    core = reading()
+    read(core, record(0, EVEN, *[b"x"] * 9))
+    assert not core.is_full
+    read(core, record(1, EVEN))
+    assert core.is_full
+    confirm(core, 2)
+    assert not core.is_full
+
+
+# What is lost
+
+
+def test_records_that_were_deleted_before_they_were_read() -> None:
+    core = reading(committed=Committed(10, BEGAN_MS))
+    core.on_lost(0, begins=25, ends=40)
+    assert (core.positions(), core.missing) == ({0: 25}, 15)
+    assert sent(read(core, record(25, EVEN))) == [("accesspoint-1", 26, 0, 25)]
+    confirm(core, 26)
+    assert commit(core) == {0: Committed(26, BEGAN_MS)}
+
+
+def test_a_log_that_was_made_anew_has_another_origin() -> None:
+    core = reading(committed=Committed(10, BEGAN_MS - 5))
+    read(core, record(10, EVEN))
+    core.on_lost(0, begins=0, ends=3)
+    assert (core.positions(), core.missing, core.window_publications) == ({0: 0}, 0, 0)
+    (send,) = read(core, record(0, EVEN))
+    assert (send.messages[0].origin, send.messages[0].sequence, send.messages[0].watermark) == (ORIGIN, 1, 0)
+
+
+def test_what_is_still_there_is_not_lost() -> None:
+    core = reading()
+    read(core, record(0, EVEN))
+    core.on_lost(0, begins=0, ends=9)
+    core.on_lost(5, begins=3, ends=9)  # of which nothing is known yet
+    assert (core.positions(), core.missing, core.window_publications) == ({0: 1}, 0, 1)
+
+
+def test_an_offset_that_was_set_by_hand_begins_another_origin() -> None:
+    core = reading(committed=Committed(2))
+    (send,) = read(core, record(2, EVEN))
+    assert send.messages[0].origin == "ingress-0.0"
+
+
+# What is confirmed
+
+
+def test_nothing_is_committed_before_something_was_read() -> None:
+    core = reading()
+    assert commit(core) == {}
+    core = reading(committed=Committed(9, BEGAN_MS))
+    assert commit(core) == {}
+
+
+def test_what_is_committed_is_confirmed() -> None:
+    core = reading()
+    read(core, *(record(offset, EVEN) for offset in range(6)))
+    confirm(core, 1, 2, 4, 6)
+    assert commit(core) == {0: Committed(2, BEGAN_MS, ((3, 3), (5, 5)))}
+    assert commit(core) == {}
+    confirm(core, 3, 5)
+    assert commit(core) == {0: Committed(6, BEGAN_MS)}
+
+
+def test_what_was_not_written_is_committed_with_the_next() -> None:
+    core = reading()
+    read(core, record(0, EVEN))
+    confirm(core, 1)
+    assert core.to_commit(100.0) == core.to_commit(100.2) == {0: Committed(1, BEGAN_MS)}
+
+
+def test_a_note_is_not_replaced_by_one_that_knows_less() -> None:
+    core = reading(committed=Committed(0, BEGAN_MS, ((1, 3),)))
+    read(core, record(0, EVEN), record(1, EVEN))
+    confirm(core, 1)
+    assert commit(core) == {}
+    read(core, record(2, EVEN), record(3, EVEN))
+    assert commit(core) == {0: Committed(4, BEGAN_MS)}
+
+
+def test_it_is_repeated_before_kafka_forgets_it() -> None:
+    core = reading(committed=Committed(0, BEGAN_MS), now_s=100.0)
+    read(core, record(0, EVEN))
+    confirm(core, 1)
+    assert commit(core, 100.0) == {0: Committed(1, BEGAN_MS)}
+    assert commit(core, 3699.0) == {}
+    assert commit(core, 3700.0) == {0: Committed(1, BEGAN_MS)}
+
+
+def test_a_commit_of_what_is_no_longer_ours_changes_nothing() -> None:
+    core = reading()
+    read(core, record(0, EVEN))
+    confirm(core, 1)
+    written = core.to_commit(100.0)
+    core.on_connpoints(())
+    core.on_commit(written, 100.0)
+    assert core.to_commit(5000.0) == {}

@@ -1,0 +1,338 @@
+"""The ingress log in Kafka, with a topic in memory: writing, reading, committing, taking over, waiting, refusing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from braid.config import Settings
+from braid.content import Content
+from braid.messages import Confirmed, Publications, Send
+from braid.problems import Problem
+from braid.selector import hash64
+from braid.standing_in import log_name, owner_of
+from braid.topology import Configuration
+from services.connpoint.committed import read_note
+from services.connpoint.kafka_log import KafkaLog
+from services.connpoint.partitions import Record
+from services.connpoint.publishing import Publishing
+from tests.service.fake_topic import FakeTopic, Logs
+from tests.service.waiting import TIMEOUT_S
+
+PARTITIONS = 8
+ONE, OTHER = "connpoint-1", "connpoint-2"
+CONFIGURATION = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
+
+
+class Point:
+    """The publishing side of a connection point, with what it sent."""
+
+    def __init__(self, name: str, logs: Logs, settings: Settings) -> None:
+        self.sent: list[Publications] = []
+        self.topic = FakeTopic(logs)
+        self.log = KafkaLog(name, settings, self.topic, self.perform)
+        self.publishing = Publishing(name, 0xA, self.log, settings)
+        self.log.on_configuration(CONFIGURATION)
+
+    def perform(self, sends: list[Send]) -> None:
+        self.sent += [message for send in sends for message in send.messages]
+
+    async def publish(self, publisher: str, *ids: str, wait: bool = True, trace: bool = False) -> list[str]:
+        contents = [Content(id=id) for id in ids]
+        return await self.publishing.publish(publisher, contents, wait=wait, trace=trace)
+
+    def confirm(self, *messages: Publications) -> None:
+        for message in messages:
+            self.publishing.on_confirmed(Confirmed(1, message.origin, [message.sequence]), "exitpoint-1")
+
+    def ids(self) -> list[str]:
+        return [msgspec.json.decode(content)["id"] for message in self.sent for content in message.contents]
+
+    async def until_sent(self, *ids: str) -> None:
+        await until(lambda: sorted(self.ids()) == sorted(ids), lambda: f"sent {self.ids()}")
+
+
+async def until(condition: Callable[[], bool], told: Callable[[], str] = str) -> None:
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            while not condition():
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        pytest.fail(told())
+
+
+@asynccontextmanager
+async def point(
+    logs: Logs, name: str = ONE, connpoints: tuple[str, ...] = (ONE,), **ingress: Any
+) -> AsyncIterator[Point]:
+    kafka = {"bootstrap": "kafka:9092"}
+    settings = Settings.model_validate({"ingress": {"log": "kafka", "commit_s": 0.001, **ingress}, "kafka": kafka})
+    made = Point(name, logs, settings)
+    await made.log.open()
+    await made.log.prepare()
+    made.log.on_connpoints(connpoints)
+    ticking = asyncio.create_task(_tick(made))
+    try:
+        yield made
+    finally:
+        ticking.cancel()
+        await made.log.close()
+
+
+async def _tick(made: Point) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(0.005)
+        made.publishing.on_tick(loop.time())
+
+
+async def test_acknowledged_when_kafka_has_it_and_sent_when_it_is_read() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        assert await here.publish("p", "a", "b") == ["a", "b"]
+        partition = hash64("p") % PARTITIONS
+        (record,) = logs.records[partition]
+        await here.until_sent("a", "b")
+        (sent,) = here.sent
+        assert (sent.origin, sent.sequence, sent.publisher) == (
+            f"{log_name(partition)}.{record.written_ms:x}",
+            1,
+            hash64("p"),
+        )
+        assert sent.contents == [b'{"id":"a"}', b'{"id":"b"}']
+
+
+async def test_publishers_have_their_partitions_and_their_order() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        calls = [here.publish(f"p{n % 5}", f"{n % 5}-{n:03d}") for n in range(100)]
+        await asyncio.gather(*calls)
+        await until(lambda: len(here.sent) == 100)
+        for publisher in range(5):
+            own = [id for id in here.ids() if id.startswith(f"{publisher}-")]
+            assert own == sorted(own)
+            assert len(own) == 20
+        assert len(here.topic.writes) < 50, "whatever is ready is one write"
+
+
+async def test_what_is_confirmed_is_committed_and_not_sent_again_after_a_restart() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        for id in ("a", "b", "c"):
+            await here.publish("p", id)
+        await here.until_sent("a", "b", "c")
+        here.confirm(here.sent[0], here.sent[2])
+        partition = hash64("p") % PARTITIONS
+        await until(lambda: logs.committed.get(partition, (0, ""))[0] == 1)
+        assert read_note(*logs.committed[partition]).confirmed == ((2, 2),)
+    async with point(logs) as again:
+        await again.until_sent("b")
+        assert (again.sent[0].origin, again.sent[0].sequence) == (here.sent[1].origin, 2)
+        assert again.sent[0].attempt > here.sent[1].attempt
+        again.confirm(again.sent[0])
+        await until(lambda: logs.committed[partition][0] == 3)
+
+
+async def test_closing_writes_down_what_is_confirmed() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs, commit_s=60) as here:
+        await here.publish("p", "a")
+        await here.until_sent("a")
+        here.confirm(*here.sent)
+    assert logs.committed[hash64("p") % PARTITIONS][0] == 1
+
+
+async def test_what_another_one_accepted_is_sent_by_whoever_sees_to_the_partition() -> None:
+    logs = Logs(PARTITIONS)
+    both = (ONE, OTHER)
+    publishers = [f"p{n}" for n in range(20)]
+    async with point(logs, ONE, both) as one, point(logs, OTHER, both) as other:
+        for publisher in publishers:
+            await one.publish(publisher, publisher)
+        await until(lambda: len(one.sent) + len(other.sent) == len(publishers))
+        for here, name in ((one, ONE), (other, OTHER)):
+            assert here.sent
+            for message in here.sent:
+                assert owner_of(message.origin.rpartition(".")[0], both) == name
+
+
+async def test_another_one_takes_over_from_what_is_committed() -> None:
+    logs = Logs(PARTITIONS)
+    publishers = [f"p{n}" for n in range(20)]
+    async with point(logs, OTHER, (ONE, OTHER)) as other:
+        async with point(logs, ONE, (ONE, OTHER)) as one:
+            for publisher in publishers:
+                await one.publish(publisher, publisher)
+            await until(lambda: len(one.sent) + len(other.sent) == len(publishers))
+            unconfirmed = one.sent[1:]
+            one.confirm(one.sent[0])
+            other.confirm(*other.sent)
+            other.sent.clear()
+        other.log.on_connpoints((OTHER,))
+        await until(lambda: len(other.sent) == len(unconfirmed))
+        assert sorted((m.origin, m.sequence, m.contents) for m in other.sent) == sorted(
+            (m.origin, m.sequence, m.contents) for m in unconfirmed
+        )
+
+
+async def test_one_that_was_taken_for_dead_forgets_what_it_had_and_begins_anew() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        await here.publish("p", "a")
+        await here.until_sent("a")
+        here.log.on_connpoints(())
+        assert here.log.unconfirmed == 0
+        here.log.on_connpoints((ONE,))
+        await here.until_sent("a", "a")
+        assert here.sent[0].sequence == here.sent[1].sequence
+
+
+async def test_publishers_wait_while_kafka_is_away() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        await here.publish("p", "a")
+        await here.until_sent("a")
+        logs.is_there.clear()
+        call = asyncio.create_task(here.publish("p", "b"))
+        await asyncio.sleep(0.02)
+        here.confirm(*here.sent)
+        assert not call.done()
+        logs.is_there.set()
+        assert await call == ["b"]
+        await here.until_sent("a", "b")
+
+
+async def test_for_so_long_and_no_longer() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs, write_s_max=0.05, window_publications_max=2) as here:
+        logs.is_there.clear()
+        writing = asyncio.create_task(here.publish("p", "a"))
+        await asyncio.sleep(0)
+        queued = asyncio.create_task(here.publish("p", "b"))
+        waiting = asyncio.create_task(here.publish("p", "c"))
+        await asyncio.sleep(0)
+        with pytest.raises(Problem) as raised:
+            await here.publish("p", "d", wait=False)
+        assert raised.value.status == 429
+        for call in (writing, queued, waiting):
+            with pytest.raises(Problem, match="has not answered") as raised:
+                await call
+            assert (raised.value.status, raised.value.members["retry_after_s"]) == (503, 1)
+        with pytest.raises(Problem, match="Kafka at kafka:9092 has not answered for") as raised:
+            await here.publish("p", "e")
+        assert raised.value.status == 503
+        logs.is_there.set()
+        await until(lambda: not here.log.refusal())
+        assert await here.publish("p", "f") == ["f"]
+        await here.until_sent("a", "f")  # nobody knew of the first what would become of it
+
+
+async def test_what_kafka_refuses_is_refused_with_all_that_waited_behind_it() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        logs.refuses = "too large"
+        calls = [asyncio.create_task(here.publish("p", id)) for id in ("a", "b")]
+        for call in calls:
+            with pytest.raises(Problem, match="cannot be written: too large"):
+                await call
+        logs.refuses = ""
+        assert await here.publish("p", "c") == ["c"]
+        await here.until_sent("c")
+        assert here.log.unconfirmed == 1
+
+
+async def test_the_window_bounds_what_is_read_and_not_confirmed() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs, window_publications_max=4) as here:
+        for n in range(30):
+            await here.publish("p", f"{n:02d}")
+        confirmed = 0
+        while confirmed < 30:
+            await until(lambda before=confirmed: len(here.sent) > before)  # type: ignore[misc]
+            assert len(here.sent) - confirmed <= 4 + 15, "a part of what was read, at the most"
+            here.confirm(*here.sent[confirmed:])
+            confirmed = len(here.sent)
+        assert here.ids() == [f"{n:02d}" for n in range(30)]
+
+
+async def test_the_backlog_of_a_partition_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.connpoint.kafka_log._BACKLOG_S", 0.0)
+    logs = Logs(PARTITIONS)
+    async with point(logs, backlog_batches_max=3) as here:
+        for id in ("a", "b", "c"):
+            await here.publish("p", id)
+        await here.until_sent("a", "b", "c")
+        await asyncio.sleep(0.02)
+        with pytest.raises(Problem) as raised:
+            await here.publish("p", "d", wait=False)
+        assert raised.value.status == 429
+        waiting = asyncio.create_task(here.publish("p", "d"))
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        here.confirm(here.sent[0])
+        assert await waiting == ["d"]
+
+
+async def test_a_connection_point_waits_for_kafka_before_it_is_registered() -> None:
+    logs = Logs(PARTITIONS)
+    logs.is_there.clear()
+    here = Point(ONE, logs, Settings.model_validate({"kafka": {"bootstrap": "kafka:9092"}}))
+    preparing = asyncio.create_task(here.log.prepare())
+    await asyncio.sleep(0.02)
+    assert not preparing.done()
+    assert here.log.refusal() == "Kafka at kafka:9092 has not answered yet"
+    logs.is_there.set()
+    await asyncio.wait_for(preparing, TIMEOUT_S)
+    assert here.log.refusal() == ""
+    await here.log.close()
+
+
+async def test_records_that_are_gone_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(PARTITIONS)
+    partition = hash64("p") % PARTITIONS
+    async with point(logs, connpoints=()) as here:
+        for id in ("a", "b", "c"):
+            await here.publish("p", id)
+        logs.committed[partition] = (0, "1 5 ")
+        logs.delete(partition, before=2)
+        here.log.on_connpoints((ONE,))
+        await here.until_sent("c")
+        logs.make_anew()
+        await here.publish("p", "d")
+        await here.until_sent("c", "d")
+        assert here.sent[0].origin == f"{log_name(partition)}.5"
+        assert here.sent[1].origin == f"{log_name(partition)}.{logs.records[partition][0].written_ms:x}"
+        assert here.sent[1].sequence == 1
+
+
+async def test_a_mistake_while_reading_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.connpoint.kafka_log._PAUSE_S", 0.001)
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        read, failures = here.topic.read, [ValueError("no idea")]
+
+        async def failing(most: int, timeout_s: float) -> dict[int, list[Record]]:
+            found = await read(most, timeout_s)
+            if found and failures:
+                raise failures.pop()
+            return found
+
+        monkeypatch.setattr(here.topic, "read", failing)
+        await here.publish("p", "a")
+        await here.until_sent("a")
+        assert not failures
+
+
+async def test_a_trace_comes_back_to_whoever_accepted_it() -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        await here.publish("p", "a", trace=True)
+        await here.until_sent("a")
+        hops = here.sent[0].hops
+        assert hops is not None
+        assert here.publishing.trace_of("a") == []
+        here.publishing.on_confirmed(Confirmed(1, here.sent[0].origin, [], [(1, hops)]), "exitpoint-1")
+        assert here.publishing.trace_of("a") == hops
