@@ -45,7 +45,7 @@ def test_each_subscription_ends_on_exactly_its_owner(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [*range(60, 200, 20), *range(50_000, 52_000, 20)])
+@pytest.mark.parametrize("first", [*range(60, 200, 20), *range(50_000, 50_400, 20)])
 def test_each_subscription_ends_on_exactly_its_owner_many_times(first: int) -> None:
     for seed in range(first, first + 20):
         hand_over(seed)

@@ -149,7 +149,7 @@ def test_finds_it_in_tens_of_thousands_of_cases() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first_seed", range(1000, 1100, 10))
+@pytest.mark.parametrize("first_seed", range(1000, 1040, 10))
 def test_finds_it_among_many_with_many_more_seeds(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 10):
         check(by_chance(seed))

@@ -419,7 +419,7 @@ async def serving(settings: Settings | None = None, **app_options: Any) -> Async
     server = HttpServer(create_app(door, **app_options), door.settings, "127.0.0.1", 0)
     port = await server.start()
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=20) as client:
             yield Served(door, client, port, server)
     finally:
         door.stop()
