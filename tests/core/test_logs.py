@@ -24,7 +24,8 @@ logging.getLogger("kazoo").info("nobody needs to know")
 def test_what_libraries_tell_is_one_line_of_the_same_form() -> None:
     told = subprocess.run([sys.executable, "-c", TELLS], capture_output=True, text=True, check=True)
     ours, theirs = (json.loads(line) for line in told.stderr.splitlines())
-    assert (ours["event"], ours["level"], ours["slice"], ours["epoch"], ours["moved"]) == ("ours", "info", "matcher-1", 3, 2)
+    assert (ours["event"], ours["level"], ours["moved"]) == ("ours", "info", 2)
+    assert (ours["slice"], ours["epoch"]) == ("matcher-1", 3)
     assert theirs["event"] == "Task exception was never retrieved"
     assert (theirs["level"], theirs["slice"], theirs["epoch"], theirs["logger"]) == ("error", "matcher-1", 3, "asyncio")
     assert "ValueError: two" in theirs["exception"]
