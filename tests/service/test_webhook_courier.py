@@ -1,6 +1,7 @@
 """Webhooks over real HTTP and a real disk: receivers that fail, hang, say 410, drip or are slow."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -78,6 +79,36 @@ async def test_notifications_are_posted_together_in_order_and_signed(tmp_path: P
     assert oldest.body.startswith(b'{"op":"notify","subscriber":"anna","notifications":[{"subscriptions":["a-1"],')
     assert len({posted.id for posted in receiver.posted["/"]}) == len(receiver.posted["/"])
     assert (state.delivered, state.waiting, state.failures, state.last_error) == (100, 0, 0, "")
+
+
+async def test_what_is_written_just_behind_an_attempt_that_finds_nothing_is_posted(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    """Both are done in one write, so the endpoint hears of what arrived before it hears that nothing was left."""
+    closed, gate = threading.Event(), threading.Event()
+
+    def wait(_pages: Pages) -> None:
+        closed.set()
+        assert gate.wait(10)
+
+    async with couriering(tmp_path) as courier:
+        database = courier._outbox._database
+
+        def held(_number: int) -> int:
+            if not gate.is_set():
+                database.queue([wait], lambda _failure: None)
+            return 204
+
+        receiver.moods["/"] = held
+        courier.expect(record(receiver.url()))
+        await send(courier, 1)
+        await until(closed.is_set)
+        await until(lambda: len(database._done) == 1)  # the next attempt looks for a request when the gate opens
+        second = asyncio.create_task(send(courier, 2))
+        await until(lambda: len(database._done) == 2)
+        gate.set()
+        await second
+        await until(lambda: receiver.publications() == ["p1", "p2"])
 
 
 async def test_a_repetition_is_the_same_request(tmp_path: Path, receiver: Receiver) -> None:
