@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ async def test_what_is_written_just_behind_an_attempt_that_finds_nothing_is_post
 
         def held(_number: int) -> int:
             if not gate.is_set():
-                database.queue([wait], lambda _failure: None)
+                database.do([wait], lambda _failure: None)
             return 204
 
         receiver.moods["/"] = held
@@ -271,27 +272,66 @@ async def test_one_that_is_removed_is_posted_to_no_more(tmp_path: Path, receiver
         assert courier._found == {}
 
 
+class FullDisk:
+    """Nothing can be written until there is room."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.failed = 0
+        self.has_room = False
+        write = SerialDatabase._write
+
+        def failing(database: SerialDatabase, operations: list[Any], sync: bool) -> None:
+            if not self.has_room:
+                self.failed += 1
+                raise OSError("No space left on device")
+            write(database, operations, sync)
+
+        monkeypatch.setattr(SerialDatabase, "_write", failing)
+
+
+async def test_one_that_cannot_be_noted_at_first_is_posted_to_nevertheless(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with couriering(tmp_path) as courier:
+        disk = FullDisk(monkeypatch)
+        courier.expect(record(receiver.url()))
+        await until(lambda: disk.failed)
+        disk.has_room = True
+        await send(courier, 1)
+        await until(lambda: receiver.publications() == ["p1"])
+
+
+async def test_what_waits_for_a_disk_that_is_full_keeps_its_order(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipts: list[int] = []
+    async with couriering(tmp_path) as courier:
+        courier.expect(record(receiver.url()))
+        await send(courier, 1)
+        disk = FullDisk(monkeypatch)
+        for number in range(2, 7):
+            courier.deliver([addressed(number)], partial(receipts.append, number))
+        await until(lambda: disk.failed and courier._outbox._database._writing is None)
+        disk.has_room = True
+        courier.deliver([addressed(7)], partial(receipts.append, 7))
+        await until(lambda: len(receiver.publications()) == 7)
+    assert receipts == [2, 3, 4, 5, 6, 7]
+    assert receiver.publications() == [f"p{number}" for number in range(1, 8)]
+
+
 async def test_no_receipt_before_the_disk_has_it(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receipts: list[str] = []
-    write = SerialDatabase._write
-    is_broken = True
-
-    def failing(self: SerialDatabase, operations: list[Any], sync: bool) -> None:
-        if is_broken:
-            raise OSError("No space left on device")
-        write(self, operations, sync)
-
     async with couriering(tmp_path) as courier:
         courier.expect(record(receiver.url()))
         await send(courier, 1)
-        monkeypatch.setattr(SerialDatabase, "_write", failing)
+        disk = FullDisk(monkeypatch)
         courier.deliver([addressed(2)], lambda: receipts.append("second"))
         courier.deliver([], lambda: receipts.append("a repetition"))
         await asyncio.sleep(0.1)
         assert receipts == []
-        is_broken = False
+        disk.has_room = True
         await until(lambda: receipts == ["second", "a repetition"])
         await until(lambda: receiver.publications() == ["p1", "p2"])
         courier.deliver([], lambda: receipts.append("at once"))
@@ -312,7 +352,7 @@ async def test_work_that_failed_halfway_is_not_done_twice(tmp_path: Path, receiv
         await send(courier, 1)
         written = asyncio.create_task(send(courier, 2))
         await asyncio.sleep(0)
-        courier._outbox._database.queue([fail], lambda _failure: failed.set())
+        courier._outbox._database.do([fail], lambda _failure: failed.set())
         await failed.wait()
         await written
         receiver.moods["/"] = lambda _number: 200
