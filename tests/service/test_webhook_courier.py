@@ -20,6 +20,7 @@ from services.connpoint.webhooks.courier import Courier
 from services.connpoint.webhooks.outbox import WebhookOutbox
 from services.connpoint.webhooks.posting import Poster
 from tests.core.webhook_cases import SECRET, addressed
+from tests.service.ticking import ticking
 from tests.service.waiting import until
 from tests.service.webhook_receiver import Receiver, receiving
 
@@ -31,17 +32,10 @@ async def couriering(directory: Path, **webhooks: Any) -> AsyncIterator[Courier]
     settings = Settings(webhooks=Webhooks(**{**QUICK, **webhooks}))
     courier = Courier(settings, WebhookOutbox(directory, settings), Poster(settings.webhooks))
     await courier.open()
-
-    async def tick() -> None:
-        while True:
-            await asyncio.sleep(0.01)
-            courier.on_tick(time.time())
-
-    ticking = asyncio.create_task(tick())
     try:
-        yield courier
+        async with ticking(courier.on_tick):
+            yield courier
     finally:
-        ticking.cancel()
         await courier.close()
 
 
