@@ -161,7 +161,7 @@ async def test_one_of_its_own_has_lost_its_data_while_the_cluster_runs(tmp_path:
     assert advice in says.read_text()
     matcher = await asyncio.to_thread(start_matcher, data, server)
     assert matcher.returncode == REFUSED
-    assert "the configuration in ZooKeeper is refused" in matcher.stdout
+    assert "the configuration in ZooKeeper is refused" in matcher.stderr
     restored = restore(data, server)
     assert "restored: epoch 2: matcher-2, matcher-3; routing broadcast" in restored
     with local_cluster(data, "", environment) as cluster:

@@ -16,6 +16,7 @@ from braid.deliver import Webhook
 from braid.leveldb import Pages, SerialDatabase
 from braid.subscription import SubscriptionRecord
 from services.connpoint.door import DeliveryState
+from services.connpoint.webhooks import courier as courier_module
 from services.connpoint.webhooks.courier import Courier
 from services.connpoint.webhooks.outbox import WebhookOutbox
 from services.connpoint.webhooks.posting import Poster
@@ -203,6 +204,24 @@ async def test_a_private_address_is_never_connected_to(tmp_path: Path, receiver:
                 await asyncio.sleep(0.01)
     assert "localhost is no public address" in letters[0].reason
     assert not receiver.posted
+
+
+async def test_a_mistake_of_ours_is_a_failed_attempt(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(*_: object) -> dict[str, str]:
+        raise ValueError("no such secret")
+
+    async with couriering(tmp_path, refusals_max=1) as courier:
+        courier.expect(record(receiver.url()))
+        with monkeypatch.context() as patched:
+            patched.setattr(courier_module, "headers_of", mistaken)
+            await send(courier, 1)
+            paused = await state_of(courier, "pausing")
+        assert paused.last_error == "cannot be tried: no such secret"
+        await send(courier, 2)
+        await until(lambda: receiver.publications() == ["p2"])
+        assert [letter.publications for letter in await courier.dead_letters_of("a-1", 10)] == [["p1"]]
 
 
 async def test_nobody_listens_until_somebody_does(tmp_path: Path, receiver: Receiver) -> None:
