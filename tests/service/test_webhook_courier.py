@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -222,6 +223,30 @@ async def test_a_mistake_of_ours_is_a_failed_attempt(
         await send(courier, 2)
         await until(lambda: receiver.publications() == ["p2"])
         assert [letter.publications for letter in await courier.dead_letters_of("a-1", 10)] == [["p1"]]
+
+
+async def test_what_is_buried_while_metrics_are_told_is_told_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings()
+    courier = Courier(settings, WebhookOutbox(tmp_path, settings), Poster(settings.webhooks))
+    totals, told = courier._outbox.totals, Counter[str]()
+
+    class Counted:
+        """Something is buried in the very moment in which it is told."""
+
+        def labels(self, fate: str) -> "Counted":
+            self._fate = fate
+            return self
+
+        def inc(self, notifications: int) -> None:
+            told[self._fate] += notifications
+            totals.buried += self._fate == "buried"
+
+    monkeypatch.setattr(courier_module.metrics, "WEBHOOK_NOTIFICATIONS", Counted())
+    for _ in range(3):
+        courier._show_metrics()
+    assert (told["buried"], totals.buried) == (2, 3)
 
 
 async def test_nobody_listens_until_somebody_does(tmp_path: Path, receiver: Receiver) -> None:

@@ -258,10 +258,10 @@ class Courier:
         return event
 
     def _show_metrics(self) -> None:
-        totals, told = self._outbox.totals, self._told
+        totals, told = replace(self._outbox.totals), self._told  # the thread of the database goes on counting
         metrics.WEBHOOK_NOTIFICATIONS.labels("buried").inc(totals.buried - told.buried)
         metrics.WEBHOOK_NOTIFICATIONS.labels("dropped").inc(totals.dropped - told.dropped)
-        self._told = replace(totals)
+        self._told = totals
         metrics.WEBHOOK_WAITING.set(totals.waiting)
         metrics.WEBHOOK_DEAD_LETTERS.set(totals.dead)
         metrics.WEBHOOK_BYTES.set(totals.size)
