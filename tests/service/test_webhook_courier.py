@@ -1,6 +1,7 @@
 """Webhooks over real HTTP and a real disk: receivers that fail, hang, say 410, drip or are slow."""
 
 import asyncio
+import math
 import threading
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from braid import metrics
 from braid.config import Settings, Webhooks
 from braid.deliver import Webhook
 from braid.leveldb import Pages, SerialDatabase
@@ -90,6 +92,7 @@ async def test_what_is_written_just_behind_an_attempt_that_finds_nothing_is_post
 
     async with couriering(tmp_path) as courier:
         database = courier._outbox._database
+        courier._forget_at_s = math.inf  # nobody else asks anything of the disk
 
         def held(_number: int) -> int:
             if not gate.is_set():
@@ -243,7 +246,7 @@ async def test_what_is_buried_while_metrics_are_told_is_told_the_next_time(
             told[self._fate] += notifications
             totals.buried += self._fate == "buried"
 
-    monkeypatch.setattr(courier_module.metrics, "WEBHOOK_NOTIFICATIONS", Counted())
+    monkeypatch.setattr(metrics, "WEBHOOK_NOTIFICATIONS", Counted())
     for _ in range(3):
         courier._show_metrics()
     assert (told["buried"], totals.buried) == (2, 3)
