@@ -23,6 +23,7 @@ from braid.topology import Configuration
 log = structlog.get_logger()
 
 FILE = "configuration.json"
+REFUSED = os.EX_CONFIG  # the exit code of a slice that refuses the configuration: starting it again does not help
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

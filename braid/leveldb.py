@@ -1,8 +1,8 @@
 """One LevelDB database with one writer (`braid.group_writer`): plyvel's calls block."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import plyvel
 
@@ -160,8 +160,13 @@ class Pages:
 Work = Callable[[Pages], None]
 
 
-class SerialDatabase(GroupWriter[Work]):
-    """Work that reads and writes, done on one thread in the order in which it was queued; many writes become one."""
+class _Asked(NamedTuple):
+    work: Work
+    is_told: bool  # whoever asked for it
+
+
+class SerialDatabase(GroupWriter[_Asked]):
+    """Work that reads and writes, done on one thread in the order in which it was asked for; many writes become one."""
 
     def __init__(self, path: Path, fsync: Fsync, fsync_interval_s: float, on_open: Work) -> None:
         """`on_open` is done first, and again when the database had to be opened anew because a write failed."""
@@ -178,18 +183,22 @@ class SerialDatabase(GroupWriter[Work]):
 
         self._database = await self.run(open_and_read)
 
-    def _again(self, operations: list[Work]) -> list[Work]:
-        return []  # whoever asked for it was told
+    def do(self, works: Iterable[Work], done: Done | None) -> None:
+        """Without `done` it is done with the next write or `flush`; and again, should that fail halfway."""
+        self.queue([_Asked(work, done is not None) for work in works], done)
 
-    def _write(self, operations: list[Work], sync: bool) -> None:
+    def _again(self, operations: list[_Asked]) -> list[_Asked]:
+        return [asked for asked in operations if not asked.is_told]
+
+    def _write(self, operations: list[_Asked], sync: bool) -> None:
         if self._failed:
             self._database = _open_again(self._database, self._path)
             self._on_open(Pages(self._database))
             self._failed = False
         pages = Pages(self._database)
         try:
-            for work in operations:
-                work(pages)
+            for asked in operations:
+                asked.work(pages)
             pages.finish(sync)
         except Exception:
             self._failed = True

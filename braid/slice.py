@@ -34,6 +34,7 @@ from braid.coordination_events import (
 )
 from braid.draining import Draining
 from braid.http_server import HttpServer
+from braid.kept_configuration import REFUSED
 from braid.leaving import Known
 from braid.links import LinkPool
 from braid.logs import set_log_field
@@ -216,7 +217,7 @@ class Slice(ABC):
             case ConfigurationChanged(configuration) if configuration is not None:
                 if objection := self.objection(configuration):
                     log.error("the configuration in ZooKeeper is refused", reason=objection)
-                    self.exit_code = 1
+                    self.exit_code = REFUSED
                     self._stopping.set()
                     return
                 self._configuration = configuration

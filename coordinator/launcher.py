@@ -20,7 +20,7 @@ from typing import Any
 from braid.config import ConfigError, Settings, load
 from braid.coordination_events import CoordinationUnavailable, CorruptConfiguration, StaleVersion
 from braid.kept_configuration import UnreadableConfiguration
-from braid.topology import CONFIGURED_LAYERS, Layer
+from braid.topology import CONFIGURED_LAYERS, Configuration, Layer
 from coordinator import compiling, restoring, zookeeper
 from coordinator.data_directory import DataDirectory, DataDirectoryRefused
 from coordinator.following import Following
@@ -87,7 +87,7 @@ class Launcher:
         self._stop = asyncio.Event()
         self._slices_started = asyncio.Event()
         self._following = Following(settings, self._write_cluster, self._on_shape)
-        self._supervisor = Supervisor(screen, self._stop, self._is_needed, self._write_cluster)
+        self._supervisor = Supervisor(screen, self._stop, self._is_needed, self._write_cluster, self._what_to_do)
         self._growing = Growing(self._following, self._supervisor, self._data, screen, self._command_of)
         self._addresses = ApiAddresses(settings, self._supervisor.pids, lambda: self._following.registered)
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -148,10 +148,13 @@ class Launcher:
     async def _restore(self) -> None:
         """The configuration that matchers of this data followed, if ZooKeeper has lost it.
 
-        One that stands in a ZooKeeper of others is left alone: it may belong to other data. Then matchers refuse it.
+        One that stands in a ZooKeeper of others is left alone: it may belong to other data. Matchers would refuse it
+        one after the other, so that is said before anything is started.
         """
-        stands = self._following.configuration is not None
-        if stands and self._settings.cluster.zookeeper:
+        configuration = self._following.configuration
+        stands = configuration is not None
+        if configuration is not None and self._settings.cluster.zookeeper:
+            self._check_not_refused(configuration)
             return
         try:
             kept = restoring.newest_kept(self._data.path)
@@ -162,6 +165,18 @@ class Launcher:
             return
         if kept is not None and await self._following.restore(kept):
             self._screen.note(f"ZooKeeper had lost the configuration; restored {restoring.describe(kept)}")
+
+    def _check_not_refused(self, configuration: Configuration) -> None:
+        refusals = restoring.refusals(self._data.path, configuration)
+        if refusals:
+            reasons = "\n".join(f"  {name}: {reason}" for name, reason in refusals.items())
+            what = (
+                f"the configuration in ZooKeeper at {self._zookeeper} is refused by what matchers keep here:\n{reasons}"
+            )
+            raise ClusterFailed(f"{what}\n{self._what_to_do()}")
+
+    def _what_to_do(self) -> str:
+        return restoring.what_to_do(self._data.path, self._zookeeper, self._config)
 
     def _shape(self) -> Shape:
         """Of the slices that are started now. It is kept when they are about to write their first data."""

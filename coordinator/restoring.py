@@ -6,6 +6,8 @@ writes it where ZooKeeper has none, or one that contradicts it. Otherwise it cha
 
 import argparse
 import asyncio
+import contextlib
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from braid import kept_configuration
 from braid.config import ConfigError, Settings, load
 from braid.coordination import Coordination
 from braid.coordination_events import CoordinationUnavailable, CorruptConfiguration, StaleVersion
-from braid.kept_configuration import UnreadableConfiguration
+from braid.kept_configuration import UnreadableConfiguration, settled
 from braid.topology import Configuration
 
 
@@ -30,10 +32,34 @@ def newest_kept(data: Path) -> Configuration | None:
     return kept_configuration.newest(each for file in files if (each := kept_configuration.read(file)) is not None)
 
 
+def refusals(data: Path, found: Configuration) -> dict[str, str]:
+    """The matchers of this machine that would refuse this configuration, and why. A file that cannot be read refuses
+    nothing, here as in the matcher.
+    """
+    refused: dict[str, str] = {}
+    for file in sorted(data.glob(f"matcher-*/{kept_configuration.FILE}")):
+        with contextlib.suppress(UnreadableConfiguration):
+            kept = kept_configuration.read(file)
+            if kept is not None and (reason := kept_configuration.contradiction(kept, settled(found))):
+                refused[file.parent.name] = reason
+    return refused
+
+
+def what_to_do(data: Path, zookeeper: str, config: Path | None) -> str:
+    """When a configuration is refused."""
+    command = ["python", "-m", "coordinator.restoring", "--data", str(data), "--zookeeper", zookeeper]
+    command += [] if config is None else ["--config", str(config)]
+    return (
+        "If ZooKeeper has lost its data, put back the configuration that the matchers keep, then start again:\n"
+        f"  {shlex.join(command)}\n"
+        "If it belongs to another cluster, name the right one. 'Its data is lost' in docs/operating.md says more."
+    )
+
+
 async def restore(coordination: Coordination, kept: Configuration) -> Outcome:
     """Raises `CorruptConfiguration`, `StaleVersion`: somebody wrote one in this moment."""
     stands, version = await coordination.read_configuration()
-    if stands is not None and not kept_configuration.contradiction(kept, kept_configuration.settled(stands)):
+    if stands is not None and not kept_configuration.contradiction(kept, settled(stands)):
         return Outcome(stands, restored=False)
     await coordination.restore_configuration(kept, version)
     return Outcome(kept, restored=True)

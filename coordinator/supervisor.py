@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from braid.kept_configuration import REFUSED
 from braid.topology import LAYERS
 from coordinator.processes import Child, Command, describe_exit, rotate, tail
 from coordinator.screen import Screen
@@ -18,12 +19,19 @@ class Supervisor:
     """`failure` ends with the reason when a process that the cluster needs cannot be kept alive."""
 
     def __init__(
-        self, screen: Screen, stopping: asyncio.Event, is_needed: Callable[[str], bool], on_change: Callable[[], None]
+        self,
+        screen: Screen,
+        stopping: asyncio.Event,
+        is_needed: Callable[[str], bool],
+        on_change: Callable[[], None],
+        advice: Callable[[], str],
     ) -> None:
+        """`advice` is for whoever reads that a slice refuses the configuration."""
         self._screen = screen
         self._stopping = stopping  # the whole cluster
         self._is_needed = is_needed
         self._on_change = on_change
+        self._advice = advice
         self._children: list[Child] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.hurry = asyncio.Event()
@@ -101,8 +109,14 @@ class Supervisor:
     async def _keep_alive(self, child: Child) -> None:
         name, log = child.command.name, child.command.log
         while True:
-            ending = describe_exit(await child.wait())
+            code = await child.wait()
+            ending = describe_exit(code)
             if self._stopping.is_set() or child.is_stopped:
+                return
+            if code == REFUSED:
+                self._give_up(
+                    child, f"{name} refuses the configuration in ZooKeeper. {self._advice()}\nIts log is {log}"
+                )
                 return
             delay_s = child.policy.on_death(time.monotonic())
             if delay_s is None:

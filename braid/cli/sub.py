@@ -10,6 +10,7 @@ import typer
 
 from braid.cli import wanted, webhook
 from braid.cli.running import examples, new_client, run, stderr_console
+from braid.cli.secret import secret_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +31,7 @@ EXAMPLES = examples(
     'braid sub "value > 40" --circle 40.4168,-3.7038,5000',
     "braid sub --zone @district.json",
     'braid sub "value > 40" --webhook https://example.com/hooks/braid --subscriber alarms',
+    'braid sub "value > 40" --webhook https://example.com/hooks/braid --secret env:HOOK_SECRET',
 )
 _OLD_NS = 60_000_000_000  # nothing is under way for so long, so it is of the past
 _NEWS = {
@@ -71,7 +73,7 @@ def sub(
         typer.Option("--webhook", metavar="URL", help="Have it posted there, signed, instead of shown here."),
     ] = None,
     secret: Annotated[
-        str | None, typer.Option(help="What --webhook signs with; one is made up when it is left out.")
+        str | None, secret_option("What --webhook signs with; one is made up when it is left out.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON for each notification.")] = False,
 ) -> None:

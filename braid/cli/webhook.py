@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from braid.cli.running import Failure, examples, new_client, run
+from braid.cli.secret import secret_option
 from braid.cli.webhook_lines import address_lines, delivery_lines, letter_line, part_lines
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ REPLAY_EXAMPLES = examples(
     f"braid webhook replay {_ID}", f"braid webhook replay {_ID} msg_8f2c9a1e4b7d6c5f0a3b2e1d --json"
 )
 CHANGE_EXAMPLES = examples(
-    f"braid webhook change {_ID} --url https://example.com/hooks/other", f"braid webhook change {_ID} --new-secret"
+    f"braid webhook change {_ID} --url https://example.com/hooks/other",
+    f"braid webhook change {_ID} --new-secret",
+    f"braid webhook change {_ID} --secret @secret.txt",
 )
 REMOVE_EXAMPLES = examples(f"braid webhook remove {_ID}")
 
@@ -89,7 +92,7 @@ def change(
     id: Id,
     *,
     url: Annotated[str | None, typer.Option(help="Another address.")] = None,
-    secret: Annotated[str | None, typer.Option(help="Another secret: whsec_ and base64 of 24 to 64 bytes.")] = None,
+    secret: Annotated[str | None, secret_option("Another secret: whsec_ and base64 of 24 to 64 bytes.")] = None,
     new_secret: Annotated[bool, typer.Option("--new-secret", help="Have another secret made up.")] = False,
     json: Json = False,
 ) -> None:

@@ -114,7 +114,7 @@ class Webhooks:
     async def all(self) -> list[Webhook]:
         """Those of this subscriber, or all when the client has no name; without their `delivery`."""
         found = await list_subscriptions(self._rest, self._subscriber)
-        return [_webhook(shown) for shown in found if "deliver" in shown]
+        return [_webhook(shown) for shown in found if "webhook" in shown.get("deliver", ())]
 
     async def find(self, id: str) -> Webhook:
         """One of them, and how its delivery stands."""
@@ -155,7 +155,8 @@ def _webhook(shown: Any) -> Webhook:
     try:
         address = shown["deliver"]["webhook"]
     except (KeyError, TypeError):
-        raise BraidError(f"{shown.get('id')} has no webhook; it is delivered over connections") from None
+        how = "to a topic of Kafka" if "deliver" in shown else "over connections"
+        raise BraidError(f"{shown.get('id')} has no webhook; it is delivered {how}") from None
     own = {name: shown[name] for name in _OWN if name in shown}
     wants = {name: value for name, value in shown.items() if name not in _OWN and name != "deliver"}
     return _converted({**own, **address, "wants": wants}, Webhook)

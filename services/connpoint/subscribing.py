@@ -101,10 +101,10 @@ class Subscribing:
         return record, past
 
     async def change(self, id: str, patch: SubscriptionPatch) -> SubscriptionRecord:
-        """One whose address is changed here is delivered from here, wherever it was homed."""
+        """One whose address is given here is delivered from here, wherever it was homed; be it the same address."""
         before = await self.find(id)
         record = anchors.anchored(apply_patch(before, patch, self._settings.limits, time.time()))
-        if record.deliver == before.deliver:
+        if patch.deliver is msgspec.UNSET:
             await self._put(record)
             return record
         self._couriers.check(record)

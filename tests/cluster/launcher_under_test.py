@@ -28,6 +28,9 @@ if mode == "stubborn" or name == os.environ.get("STUB_STUBBORN"):
 print(f"{name} runs as {mode or 'usual'}", flush=True)
 if mode == "dies" and layer == "matcher" or name == os.environ.get("STUB_DIES"):
     sys.exit("something is wrong with this matcher")
+if mode == "refuses" and layer == "matcher":
+    print("the configuration in ZooKeeper is refused", flush=True)
+    sys.exit(os.EX_CONFIG)
 if layer != "connpoint":
     signal.pause()
 

@@ -134,6 +134,16 @@ def test_a_slice_that_dies_again_and_again_ends_the_cluster(up: Up) -> None:
     assert output == ""
 
 
+def test_a_slice_that_refuses_the_configuration_ends_the_cluster_at_once(up: Up) -> None:
+    process = up.start(STUB_MODE="refuses")
+    output, error = process.communicate(timeout=40)
+    assert process.returncode == 1
+    assert "error: matcher-1 refuses the configuration in ZooKeeper." in error
+    assert f"python -m coordinator.restoring --data {up.data} --zookeeper" in error
+    assert f"Its log is {up.data / 'logs' / 'matcher-1.log'}:\nmatcher-1 runs as refuses\n" in error
+    assert "starting it again" not in output
+
+
 def test_a_connection_point_that_does_not_get_ready_is_shown_with_its_log(up: Up) -> None:
     process = up.start(STUB_MODE="unready", STUB_READY_S="8")  # an interpreter may take seconds to start
     _, error = process.communicate(timeout=30)

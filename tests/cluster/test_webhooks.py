@@ -48,15 +48,7 @@ async def test_signed_requests_bring_everything_once_and_in_order(cluster: Local
         await hook.subscribe(cluster.api[number % 2])
     async with traffic.flowing(cluster.api, cluster.api, PAUSE_S):
         await asyncio.sleep(FLOWS_S)
-    await settled(hooks, traffic.publishers)
-    assert traffic.acknowledged > 500
-    for hook in hooks:
-        hook.verify()
-        assert hook.lost(traffic.publishers) == []
-        assert hook.twice() == []
-        assert hook.out_of_order() == []
-        assert hook.wrong(traffic.publishers) == []
-        await hook.remove(cluster.api[0])
+    await _everything_came_once_and_in_order(cluster, hooks, traffic)
 
 
 async def test_endpoints_that_are_dead_delay_nobody_and_become_dead_letters(
@@ -128,6 +120,10 @@ async def test_matchers_come_and_go_meanwhile(cluster: LocalCluster, receiver: R
                 ended = await scaling.scale(layers={"matcher": matchers})
                 assert ended["state"] == "done"
                 assert len(scaling.configuration().matchers) == matchers
+    await _everything_came_once_and_in_order(cluster, hooks, traffic)
+
+
+async def _everything_came_once_and_in_order(cluster: LocalCluster, hooks: list[Hook], traffic: Traffic) -> None:
     await settled(hooks, traffic.publishers)
     assert traffic.acknowledged > 500
     for hook in hooks:

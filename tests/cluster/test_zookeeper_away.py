@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from benchmarks.local_cluster import LocalCluster, launched_cluster, local_cluster
-from braid.topology import LAYERS
+from braid.kept_configuration import REFUSED
 from coordinator import zookeeper as embedded
-from coordinator.launcher import READY_S, STOP_PATIENCE_S
 from tests.cluster.scaled_cluster import scaled, until
 from tests.cluster.traffic import Traffic
 from tests.service.zookeeper_fixture import ZooKeeperServer
@@ -25,6 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PAUSE_S = 0.03
 SUBSCRIPTIONS = 60
+SAYS_SO_WITHIN_S = 20.0  # an interpreter is loaded, ZooKeeper is asked, and no slice is started
 
 
 @pytest.fixture
@@ -153,16 +153,27 @@ async def test_one_of_its_own_has_lost_its_data_while_the_cluster_runs(tmp_path:
         pass
     says = tmp_path / "says"
     with launched_cluster(data, "", environment, says) as refused:
-        # The launcher starts it again until it gives up, at the latest when it is not ready in time.
-        await until(lambda: refused.process.poll() is not None, READY_S + STOP_PATIENCE_S * len(LAYERS))
-    # Who is named as the one that was not ready in time is a matter of luck; the reason is what the matchers say.
-    logs = "".join(log.read_text() for log in (data / "logs").glob("matcher-*"))
-    assert "the configuration in ZooKeeper is refused" in logs, says.read_text()
+        await until(lambda: refused.process.poll() is not None, SAYS_SO_WITHIN_S)
+    assert refused.process.returncode == 1
+    for name in ("matcher-1", "matcher-2", "matcher-3"):
+        assert f"{name}: it has epoch 1, and epoch 2 was in force already" in says.read_text()
+    advice = f"python -m coordinator.restoring --data {data} --zookeeper {server.hosts}"
+    assert advice in says.read_text()
+    matcher = await asyncio.to_thread(start_matcher, data, server)
+    assert matcher.returncode == REFUSED
+    assert "the configuration in ZooKeeper is refused" in matcher.stderr
     restored = restore(data, server)
     assert "restored: epoch 2: matcher-2, matcher-3; routing broadcast" in restored
     with local_cluster(data, "", environment) as cluster:
         await every_subscription_is_found(cluster)
     assert "nothing to do" in restore(data, server)
+
+
+def start_matcher(data: Path, server: ZooKeeperServer) -> "subprocess.CompletedProcess[str]":
+    """As somebody would who has no launcher; until it ends."""
+    command = [sys.executable, "-m", "services.matcher", "--name", "matcher-2"]
+    command += ["--data", str(data), "--zookeeper", server.hosts]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 def restore(data: Path, server: ZooKeeperServer) -> str:

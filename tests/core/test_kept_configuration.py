@@ -9,7 +9,7 @@ from braid import kept_configuration
 from braid.anchor_map import AnchorMap
 from braid.kept_configuration import Following, UnreadableConfiguration, contradiction, newest, settled
 from braid.topology import Change, Configuration, Phase, Target
-from coordinator.restoring import newest_kept
+from coordinator.restoring import newest_kept, refusals
 
 FIRST = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
 SECOND = Configuration(2, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1",), epochs=2)
@@ -127,3 +127,14 @@ def test_of_all_matchers_the_newest_is_put_back(tmp_path: Path) -> None:
     (tmp_path / "matcher-1" / kept_configuration.FILE).write_bytes(b"")
     with pytest.raises(UnreadableConfiguration, match="matcher-1"):
         newest_kept(tmp_path)
+
+
+def test_those_that_would_refuse_are_named_before_they_are_started(tmp_path: Path) -> None:
+    for name, configuration in (("matcher-1", FIRST), ("matcher-2", SECOND), ("matcher-3", SECOND)):
+        (tmp_path / name).mkdir()
+        kept_configuration.write(tmp_path / name / kept_configuration.FILE, configuration)
+    assert refusals(tmp_path, SECOND) == {}
+    reason = "it has epoch 1, and epoch 2 was in force already"
+    assert refusals(tmp_path, FIRST) == {"matcher-2": reason, "matcher-3": reason}
+    (tmp_path / "matcher-3" / kept_configuration.FILE).write_bytes(b"")
+    assert refusals(tmp_path, changing("copying")) == {"matcher-2": reason}

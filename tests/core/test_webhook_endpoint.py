@@ -59,6 +59,20 @@ def test_what_arrives_is_posted_until_nothing_is_left() -> None:
     assert endpoint.facts == replace(FACTS, delivered=3, last_success_s=NOW)
 
 
+@pytest.mark.parametrize("event", [Arrived(), Replayed()])
+def test_what_comes_while_an_attempt_finds_nothing_is_found_by_the_next_one(event: Event) -> None:
+    endpoint = sending()
+    assert told(endpoint, event, NothingLeft()) == [Attempt()]
+    assert endpoint.state is State.SENDING
+    assert (told(endpoint, NothingLeft()), endpoint.state) == ([], State.IDLE)
+
+
+def test_one_that_ends_looks_once_more_for_what_came_meanwhile() -> None:
+    endpoint = sending()
+    assert told(endpoint, Arrived(), Ended(), NothingLeft()) == [Attempt()]
+    assert told(endpoint, NothingLeft()) == [Remove()]
+
+
 def test_a_failure_pauses_and_the_pause_doubles() -> None:
     endpoint = sending()
     assert told(endpoint, answered(TRIED, 503)) == [Note(), Wake(NOW + 1)]
@@ -159,10 +173,19 @@ def test_another_address_counts_from_the_next_attempt_on() -> None:
     assert told(endpoint, Changed(OTHER)) == [Note()]
     assert endpoint.facts.webhook == OTHER
     assert told(endpoint, Replayed()) == []
-    told(endpoint, NothingLeft())
+    told(endpoint, NothingLeft(), NothingLeft())
     assert told(endpoint, Changed(WEBHOOK)) == [Note()]
     assert endpoint.state is State.IDLE
     assert told(endpoint, Replayed()) == [Note(), Attempt()]
+
+
+@pytest.mark.parametrize("status", [400, 410, 503])
+def test_what_comes_of_an_attempt_at_the_address_before_is_not_held_against_another_one(status: int) -> None:
+    endpoint = sending(replace(FACTS, attempts=3, failures=9))
+    assert told(endpoint, Changed(OTHER), answered(TRIED, status)) == [Attempt()]
+    assert endpoint.state is State.SENDING
+    assert endpoint.facts == replace(FACTS, webhook=OTHER)
+    assert told(endpoint, answered(TRIED, 503)) == [Note(), Wake(NOW + 1)]
 
 
 def test_a_failing_disk_is_no_fault_of_the_receiver() -> None:

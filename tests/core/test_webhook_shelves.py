@@ -1,6 +1,7 @@
 """The outbox on disk: requests are made once and stay, bounds hold, and what comes again is recognised."""
 
 import math
+import tracemalloc
 
 import pytest
 
@@ -278,3 +279,23 @@ def test_shelves_of_an_empty_disk() -> None:
     assert isinstance(made, Shelves)
     assert isinstance(pages, MemoryPages)
     assert (made.facts, made.totals) == ({}, Counts())
+
+
+def test_what_waits_is_not_read_into_memory_at_once() -> None:
+    """Ten megabytes of an hour wait; only what came in the last minute is remembered, and of that no contents."""
+    stage = Stage()
+    for number in range(1000):
+        stage.append(number, at_s=NOW + 3.6 * number, size=10_000)
+    tracemalloc.start()
+    try:
+        stage.restart()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert stage.counts().waiting == 1000
+    assert peak < 1_000_000
+    last_s = NOW + 3.6 * 999
+    stage.append(*range(1000), at_s=last_s + 1)
+    repeated = [number for number in range(1000) if last_s - (NOW + 3.6 * number) < RECENT_S]
+    assert len(repeated) == 17
+    assert stage.counts().waiting == 2000 - len(repeated)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 import braid as library
 from braid.client import BraidError, DeadLetter, Replayed
+from braid.deliver import Webhook
 from services.connpoint import door as doors
 from tests.service.cli_runner import braid
 from tests.service.fake_door import Served, serving
@@ -111,6 +113,16 @@ async def test_dead_letters_are_listed_and_replayed(served: Served) -> None:
         assert await client.webhooks.replay(made.id) == Replayed(0, 0)
 
 
+async def test_one_that_is_delivered_to_a_topic_is_no_webhook(served: Served) -> None:
+    body = {"filter": "value > 40", "deliver": {"kafka": {"topic": "alarms"}}}
+    topic = (await served.client.post("/v1/subscriptions", json=body)).json()["id"]
+    async with library.Client(url_of(served)) as client:
+        made = await client.webhooks.subscribe(ADDRESS)
+        assert [one.id for one in await client.webhooks.all()] == [made.id]
+        with pytest.raises(BraidError, match="it is delivered to a topic of Kafka"):
+            await client.webhooks.find(topic)
+
+
 async def test_a_subscription_without_a_webhook_is_none(served: Served) -> None:
     plain = (await served.client.post("/v1/subscriptions", json={"filter": "value > 40"})).json()["id"]
     async with library.Client(url_of(served)) as client:
@@ -134,9 +146,37 @@ async def test_sub_with_a_webhook_says_the_id_and_the_secret(served: Served) -> 
     assert made["secret"].startswith("whsec_")
 
 
+async def test_a_secret_need_not_stand_in_the_arguments(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", secret_of("b"))
+    (tmp_path / "secret").write_text(f"{secret_of('c')}\n")
+    sub = ["sub", "--webhook", ADDRESS]
+    for options, expected in (
+        ([*sub, "--secret", "-"], "a"),
+        ([*sub, "--secret", "env:HOOK_SECRET"], "b"),
+        ([*sub, "--secret", f"@{tmp_path / 'secret'}"], "c"),
+        (["webhook", "change", "a-1", "--secret", "env:HOOK_SECRET"], "b"),
+        (["webhook", "change", "a-1", "--secret", "-"], "a"),
+    ):
+        done = await braid(url_of(served), *options, input=f"{secret_of('a')}\n")
+        assert (done.exit_code, done.stderr, secret_of(expected) in done.stdout) == (0, "", False)
+        id = options[2] if options[0] == "webhook" else f"a-{len(served.door.records)}"
+        deliver = served.door.records[id].deliver
+        assert isinstance(deliver, Webhook)
+        assert deliver.secret == secret_of(expected)
+
+
+def secret_of(letter: str) -> str:
+    return f"whsec_{40 * letter}"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["sub", "--webhook", ADDRESS, "--secret", "-"], "there is no secret in standard input"),
+        (["sub", "--webhook", ADDRESS, "--secret", "env:NOBODY"], "no secret in the environment variable NOBODY"),
+        (["webhook", "change", "a-1", "--secret", "@/nowhere"], "/nowhere cannot be read: No such file"),
         (["sub", "--secret", "x"], "--secret needs the --webhook"),
         (["sub", "--webhook", ADDRESS, "--distinct"], "--distinct and --count"),
         (["sub", "--webhook", ADDRESS, "--count", "3"], "--distinct and --count"),

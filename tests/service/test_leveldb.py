@@ -376,6 +376,6 @@ async def test_a_scan_may_begin_behind_what_was_deleted(tmp_path: Path) -> None:
         found.append([key for key, _ in pages.scan(b"n/a/", b"n/a/3")])
         found.append([key for key, _ in pages.scan(b"n/a/", b"n/a/4")])
 
-    database.queue([work], None)
+    database.do([work], None)
     await database.close()
     assert found == [[b"n/a/2", b"n/a/3"], [b"n/a/3"], []]

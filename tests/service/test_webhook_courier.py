@@ -1,23 +1,30 @@
 """Webhooks over real HTTP and a real disk: receivers that fail, hang, say 410, drip or are slow."""
 
 import asyncio
+import math
+import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from braid import metrics
 from braid.config import Settings, Webhooks
 from braid.deliver import Webhook
 from braid.leveldb import Pages, SerialDatabase
 from braid.subscription import SubscriptionRecord
 from services.connpoint.door import DeliveryState
+from services.connpoint.webhooks import courier as courier_module
 from services.connpoint.webhooks.courier import Courier
 from services.connpoint.webhooks.outbox import WebhookOutbox
 from services.connpoint.webhooks.posting import Poster
 from tests.core.webhook_cases import SECRET, addressed
+from tests.service.ticking import ticking
 from tests.service.waiting import until
 from tests.service.webhook_receiver import Receiver, receiving
 
@@ -29,17 +36,10 @@ async def couriering(directory: Path, **webhooks: Any) -> AsyncIterator[Courier]
     settings = Settings(webhooks=Webhooks(**{**QUICK, **webhooks}))
     courier = Courier(settings, WebhookOutbox(directory, settings), Poster(settings.webhooks))
     await courier.open()
-
-    async def tick() -> None:
-        while True:
-            await asyncio.sleep(0.01)
-            courier.on_tick(time.time())
-
-    ticking = asyncio.create_task(tick())
     try:
-        yield courier
+        async with ticking(courier.on_tick):
+            yield courier
     finally:
-        ticking.cancel()
         await courier.close()
 
 
@@ -78,6 +78,37 @@ async def test_notifications_are_posted_together_in_order_and_signed(tmp_path: P
     assert oldest.body.startswith(b'{"op":"notify","subscriber":"anna","notifications":[{"subscriptions":["a-1"],')
     assert len({posted.id for posted in receiver.posted["/"]}) == len(receiver.posted["/"])
     assert (state.delivered, state.waiting, state.failures, state.last_error) == (100, 0, 0, "")
+
+
+async def test_what_is_written_just_behind_an_attempt_that_finds_nothing_is_posted(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    """Both are done in one write, so the endpoint hears of what arrived before it hears that nothing was left."""
+    closed, gate = threading.Event(), threading.Event()
+
+    def wait(_pages: Pages) -> None:
+        closed.set()
+        assert gate.wait(10)
+
+    async with couriering(tmp_path) as courier:
+        database = courier._outbox._database
+        courier._forget_at_s = math.inf  # nobody else asks anything of the disk
+
+        def held(_number: int) -> int:
+            if not gate.is_set():
+                database.do([wait], lambda _failure: None)
+            return 204
+
+        receiver.moods["/"] = held
+        courier.expect(record(receiver.url()))
+        await send(courier, 1)
+        await until(closed.is_set)
+        await until(lambda: len(database._done) == 1)  # the next attempt looks for a request when the gate opens
+        second = asyncio.create_task(send(courier, 2))
+        await until(lambda: len(database._done) == 2)
+        gate.set()
+        await second
+        await until(lambda: receiver.publications() == ["p1", "p2"])
 
 
 async def test_a_repetition_is_the_same_request(tmp_path: Path, receiver: Receiver) -> None:
@@ -179,6 +210,48 @@ async def test_a_private_address_is_never_connected_to(tmp_path: Path, receiver:
     assert not receiver.posted
 
 
+async def test_a_mistake_of_ours_is_a_failed_attempt(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(*_: object) -> dict[str, str]:
+        raise ValueError("no such secret")
+
+    async with couriering(tmp_path, refusals_max=1) as courier:
+        courier.expect(record(receiver.url()))
+        with monkeypatch.context() as patched:
+            patched.setattr(courier_module, "headers_of", mistaken)
+            await send(courier, 1)
+            paused = await state_of(courier, "pausing")
+        assert paused.last_error == "cannot be tried: no such secret"
+        await send(courier, 2)
+        await until(lambda: receiver.publications() == ["p2"])
+        assert [letter.publications for letter in await courier.dead_letters_of("a-1", 10)] == [["p1"]]
+
+
+async def test_what_is_buried_while_metrics_are_told_is_told_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings()
+    courier = Courier(settings, WebhookOutbox(tmp_path, settings), Poster(settings.webhooks))
+    totals, told = courier._outbox.totals, Counter[str]()
+
+    class Counted:
+        """Something is buried in the very moment in which it is told."""
+
+        def labels(self, fate: str) -> "Counted":
+            self._fate = fate
+            return self
+
+        def inc(self, notifications: int) -> None:
+            told[self._fate] += notifications
+            totals.buried += self._fate == "buried"
+
+    monkeypatch.setattr(metrics, "WEBHOOK_NOTIFICATIONS", Counted())
+    for _ in range(3):
+        courier._show_metrics()
+    assert (told["buried"], totals.buried) == (2, 3)
+
+
 async def test_nobody_listens_until_somebody_does(tmp_path: Path, receiver: Receiver) -> None:
     async with couriering(tmp_path) as courier:
         courier.expect(record("http://127.0.0.1:1/"))
@@ -240,27 +313,66 @@ async def test_one_that_is_removed_is_posted_to_no_more(tmp_path: Path, receiver
         assert courier._found == {}
 
 
+class FullDisk:
+    """Nothing can be written until there is room."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.failed = 0
+        self.has_room = False
+        write = SerialDatabase._write
+
+        def failing(database: SerialDatabase, operations: list[Any], sync: bool) -> None:
+            if not self.has_room:
+                self.failed += 1
+                raise OSError("No space left on device")
+            write(database, operations, sync)
+
+        monkeypatch.setattr(SerialDatabase, "_write", failing)
+
+
+async def test_one_that_cannot_be_noted_at_first_is_posted_to_nevertheless(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with couriering(tmp_path) as courier:
+        disk = FullDisk(monkeypatch)
+        courier.expect(record(receiver.url()))
+        await until(lambda: disk.failed)
+        disk.has_room = True
+        await send(courier, 1)
+        await until(lambda: receiver.publications() == ["p1"])
+
+
+async def test_what_waits_for_a_disk_that_is_full_keeps_its_order(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipts: list[int] = []
+    async with couriering(tmp_path) as courier:
+        courier.expect(record(receiver.url()))
+        await send(courier, 1)
+        disk = FullDisk(monkeypatch)
+        for number in range(2, 7):
+            courier.deliver([addressed(number)], partial(receipts.append, number))
+        await until(lambda: disk.failed and courier._outbox._database._writing is None)
+        disk.has_room = True
+        courier.deliver([addressed(7)], partial(receipts.append, 7))
+        await until(lambda: len(receiver.publications()) == 7)
+    assert receipts == [2, 3, 4, 5, 6, 7]
+    assert receiver.publications() == [f"p{number}" for number in range(1, 8)]
+
+
 async def test_no_receipt_before_the_disk_has_it(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receipts: list[str] = []
-    write = SerialDatabase._write
-    is_broken = True
-
-    def failing(self: SerialDatabase, operations: list[Any], sync: bool) -> None:
-        if is_broken:
-            raise OSError("No space left on device")
-        write(self, operations, sync)
-
     async with couriering(tmp_path) as courier:
         courier.expect(record(receiver.url()))
         await send(courier, 1)
-        monkeypatch.setattr(SerialDatabase, "_write", failing)
+        disk = FullDisk(monkeypatch)
         courier.deliver([addressed(2)], lambda: receipts.append("second"))
         courier.deliver([], lambda: receipts.append("a repetition"))
         await asyncio.sleep(0.1)
         assert receipts == []
-        is_broken = False
+        disk.has_room = True
         await until(lambda: receipts == ["second", "a repetition"])
         await until(lambda: receiver.publications() == ["p1", "p2"])
         courier.deliver([], lambda: receipts.append("at once"))
@@ -281,7 +393,7 @@ async def test_work_that_failed_halfway_is_not_done_twice(tmp_path: Path, receiv
         await send(courier, 1)
         written = asyncio.create_task(send(courier, 2))
         await asyncio.sleep(0)
-        courier._outbox._database.queue([fail], lambda _failure: failed.set())
+        courier._outbox._database.do([fail], lambda _failure: failed.set())
         await failed.wait()
         await written
         receiver.moods["/"] = lambda _number: 200

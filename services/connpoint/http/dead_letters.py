@@ -7,13 +7,13 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from braid.content import DECODE_ERRORS
 from braid.instants import format_instant
 from services.connpoint.door import DeadLetter, Door
 from services.connpoint.http import openapi
 from services.connpoint.http.bodies import BodyReader
-from services.connpoint.http.decoding import explain
+from services.connpoint.http.decoding import decoded
 from services.connpoint.http.forwarding import forward, home_elsewhere
+from services.connpoint.http.listing import listed
 
 LISTED_DEFAULT = 100
 LISTED_MAX = 1_000
@@ -69,11 +69,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         home = home_elsewhere(door, request, (await door.find(id)).home)
         if home is not None:
             return await forward(door, request, home)
-        letters = await door.dead_letters_of(id, limit + 1)
-        listed: dict[str, Any] = {"dead_letters": [_shown(letter) for letter in letters[:limit]]}
-        if len(letters) > limit:
-            listed["truncated"] = True
-        return Response(msgspec.json.encode(listed), media_type="application/json")
+        return listed("dead_letters", await door.dead_letters_of(id, limit + 1), limit, _shown)
 
     @router.post(
         "/v1/subscriptions/{id}/dead-letters/replay",
@@ -92,10 +88,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
     async def replay(id: str, request: Request) -> Response:
         """An endpoint that is disabled is enabled, and one that pauses tries at once."""
         text = await bodies.read_text(request)
-        try:
-            wanted = _decode_replay(text or "{}")
-        except DECODE_ERRORS as error:
-            raise explain(error, text) from None
+        wanted = decoded(text or "{}", _decode_replay)
         home = home_elsewhere(door, request, (await door.find(id)).home)
         if home is not None:
             return await forward(door, request, home, text.encode())

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from braid import problems
 from braid.content import DECODE_ERRORS, Value, explain_decode_error
 from braid.problems import Problem
+
+T = TypeVar("T")
 
 _NAMED_FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(.*)`", re.DOTALL)
 _INDEX = re.compile(r"\$\[(\d+)\](.*)", re.DOTALL)
@@ -19,6 +21,14 @@ _decode_value = msgspec.json.Decoder(Value).decode
 _decode_anything = msgspec.json.Decoder().decode
 _decode_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def decoded(text: str, decode: Callable[[str], T]) -> T:
+    """The body, or the `Problem` that says where it is wrong."""
+    try:
+        return decode(text)
+    except DECODE_ERRORS as error:
+        raise explain(error, text) from None
 
 
 def explain(error: Exception, text: str, what: str = "the body") -> Problem:

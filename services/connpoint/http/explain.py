@@ -8,13 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from braid import problems
-from braid.content import DECODE_ERRORS, Content
+from braid.content import Content
 from braid.problems import Problem
 from services.connpoint.door import Door
 from services.connpoint.http import openapi
 from services.connpoint.http.bodies import BodyReader
-from services.connpoint.http.decoding import explain as explain_decoding
-from services.connpoint.http.decoding import moved
+from services.connpoint.http.decoding import decoded, moved
 
 
 class ExplainRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,11 +44,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
 
         `matches` has at most 1,000 ids; `count` is of all. `prev(…)` sees the latest publication on the topic.
         """
-        text = await bodies.read_text(request)
-        try:
-            asked = _decode(text)
-        except DECODE_ERRORS as error:
-            raise explain_decoding(error, text) from None
+        asked = decoded(await bodies.read_text(request), _decode)
         if asked.subscription == "":
             raise problems.invalid("$.subscription", "expected the id of a subscription; leave it out to ask for none")
         try:

@@ -8,16 +8,16 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from braid.content import DECODE_ERRORS
 from braid.deliver import is_addressed, made_secret
 from braid.problems import Problem
 from braid.subscription import SubscriptionRecord, decode_subscription, decode_subscription_patch
 from services.connpoint.door import Door, Past
 from services.connpoint.http import openapi
 from services.connpoint.http.bodies import BodyReader
-from services.connpoint.http.decoding import explain
+from services.connpoint.http.decoding import decoded
 from services.connpoint.http.delivery_shown import DeliveryShown, delivery_shown, unknown
 from services.connpoint.http.forwarding import Home, forward, home_elsewhere
+from services.connpoint.http.listing import listed
 from services.connpoint.http.past_shown import PastShown, past_shown
 from services.connpoint.http.subscribers import check_subscriber, generated_subscriber
 
@@ -105,11 +105,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
         With `deliver` notifications are sent to an address, and nobody has to be connected. A secret that is made up
         stands in this answer, and is never shown again.
         """
-        text = await bodies.read_text(request)
-        try:
-            given = decode_subscription(text)
-        except DECODE_ERRORS as error:
-            raise explain(error, text) from None
+        given = decoded(await bodies.read_text(request), decode_subscription)
         check_subscriber(given.subscriber, door.settings.limits, "$.subscriber")
         subscriber = given.subscriber or generated_subscriber()
         record, past = await door.subscribe(given, subscriber=subscriber, temporary=False)
@@ -138,10 +134,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
             found += page
             if len(found) > limit:
                 break
-        listed: dict[str, Any] = {"subscriptions": [record.public() for record in found[:limit]]}
-        if len(found) > limit:
-            listed["truncated"] = True
-        return Response(msgspec.json.encode(listed), media_type="application/json")
+        return listed("subscriptions", found, limit, SubscriptionRecord.public)
 
     @router.get(
         "/v1/subscriptions/{id}",
@@ -175,10 +168,7 @@ def create_router(door: Door, bodies: BodyReader) -> APIRouter:
     )
     async def change(id: str, request: Request) -> Response:
         text = await bodies.read_text(request)
-        try:
-            patch = decode_subscription_patch(text)
-        except DECODE_ERRORS as error:
-            raise explain(error, text) from None
+        patch = decoded(text, decode_subscription_patch)
         if patch.deliver is not msgspec.UNSET and (home := await _home_of(id, request)) is not None:
             return await forward(door, request, home, text.encode())
         record = await door.change(id, patch)

@@ -1,10 +1,10 @@
 """Notifications for addresses are on disk before their receipts are sent.
 
+One write is under way at a time, of all that has come until then, so they are on disk in the order in which they came.
 A write that fails is tried again, and meanwhile no receipt is sent, not even one of a repetition: exit points wait, so
 publishers do in the end, and nothing is lost. What waits here is no more than the windows of all origins hold.
 """
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -14,43 +14,45 @@ from services.connpoint.delivery import Addressed
 from services.connpoint.webhooks.outbox import WebhookOutbox
 
 
-class _Arrival(msgspec.Struct, eq=False):
+class Arrival(msgspec.Struct, frozen=True, eq=False):
     addressed: list[Addressed]
     received_s: float
     receipt: Callable[[], None]
-    state: str = "queued"  # "written", "failed"
 
 
 class Arrivals:
     def __init__(self, outbox: WebhookOutbox, on_arrived: Callable[[str], None]) -> None:
         self._outbox = outbox
         self._on_arrived = on_arrived  # of each endpoint for which something was written
-        self._unwritten: deque[_Arrival] = deque()
+        self._unwritten: list[Arrival] = []
+        self._is_writing = False
+        self._has_failed = False  # the last write
 
     def write(self, addressed: list[Addressed], received_s: float, receipt: Callable[[], None]) -> None:
         """`receipt` is called when these, and all before them, are on disk."""
         if not addressed and not self._unwritten:
             receipt()
             return
-        arrival = _Arrival(addressed, received_s, receipt)
-        self._unwritten.append(arrival)
-        self._queue(arrival)
+        self._unwritten.append(Arrival(addressed, received_s, receipt))
+        if not self._has_failed:
+            self._go_on()
 
     def on_tick(self) -> None:
-        for arrival in self._unwritten:
-            if arrival.state == "failed":
-                self._queue(arrival)
+        self._go_on()
 
-    def _queue(self, arrival: _Arrival) -> None:
-        arrival.state = "queued"
-        self._outbox.append(arrival.addressed, arrival.received_s, partial(self._on_written, arrival))
+    def _go_on(self) -> None:
+        if self._unwritten and not self._is_writing:
+            together, self._is_writing = list(self._unwritten), True
+            came = [(arrival.addressed, arrival.received_s) for arrival in together]
+            self._outbox.append(came, partial(self._on_written, together))
 
-    def _on_written(self, arrival: _Arrival, failure: Exception | None) -> None:
+    def _on_written(self, together: list[Arrival], failure: Exception | None) -> None:
+        self._is_writing, self._has_failed = False, failure is not None
         if failure is not None:
-            arrival.state = "failed"
             return
-        arrival.state = "written"
-        for id in dict.fromkeys(one.id for one in arrival.addressed):
+        del self._unwritten[: len(together)]
+        self._go_on()
+        for id in dict.fromkeys(one.id for arrival in together for one in arrival.addressed):
             self._on_arrived(id)
-        while self._unwritten and self._unwritten[0].state == "written":
-            self._unwritten.popleft().receipt()
+        for arrival in together:
+            arrival.receipt()

@@ -232,11 +232,16 @@ class Courier:
             return events.DiskFailed()
         if taken is None:
             return events.NothingLeft()
-        return await self._post(endpoint, taken, in_trouble)
+        notifications = taken.request.notifications
+        tried = events.Tried(taken.number, len(notifications), notifications[0].received_s)
+        try:
+            return await self._post(endpoint, taken, tried, in_trouble)
+        except Exception as error:  # a mistake of ours; without an event the endpoint would wait for ever
+            log.exception("a webhook request cannot be tried", subscription=endpoint.id)
+            return events.Failed(tried, f"cannot be tried: {error}", is_refusal=True)
 
-    async def _post(self, endpoint: Endpoint, taken: Taken, in_trouble: bool) -> events.Event:
+    async def _post(self, endpoint: Endpoint, taken: Taken, tried: events.Tried, in_trouble: bool) -> events.Event:
         facts, request, now_s = endpoint.facts, taken.request, self._clock()
-        tried = events.Tried(taken.number, len(request.notifications), request.notifications[0].received_s)
         body = body_of(request, endpoint.id, facts.subscriber)
         headers = headers_of(facts.webhook, request.id, body, now_s)
         try:
@@ -253,10 +258,10 @@ class Courier:
         return event
 
     def _show_metrics(self) -> None:
-        totals, told = self._outbox.totals, self._told
+        totals, told = replace(self._outbox.totals), self._told  # the thread of the database goes on counting
         metrics.WEBHOOK_NOTIFICATIONS.labels("buried").inc(totals.buried - told.buried)
         metrics.WEBHOOK_NOTIFICATIONS.labels("dropped").inc(totals.dropped - told.dropped)
-        self._told = replace(totals)
+        self._told = totals
         metrics.WEBHOOK_WAITING.set(totals.waiting)
         metrics.WEBHOOK_DEAD_LETTERS.set(totals.dead)
         metrics.WEBHOOK_BYTES.set(totals.size)

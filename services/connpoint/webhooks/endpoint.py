@@ -7,7 +7,8 @@
 
 Notifications lie on disk, not here. `Attempt` asks for the next request, which is made of them if there is none, to be
 posted; what came of it is the next event. So one request is under way at a time, and nothing is counted here that the
-disk knows better.
+disk knows better. What arrives while one is under way may lie behind the place where that one looked: it is noted, and
+an attempt that finds nothing is followed by another one.
 
 Invariants: an endpoint that is idle has nothing on disk that waits; one that is sending has one attempt under way; one
 that pauses has been promised a `Due`.
@@ -62,6 +63,8 @@ class Endpoint:
         self.facts = facts
         self.state = State.DISABLED if facts.disabled else State.IDLE
         self._schedule = schedule
+        self._has_more = False  # something came since the attempt that is under way began
+        self._is_elsewhere = False  # that one is posted to an address, or signed with a secret, that was changed since
 
     def on_event(self, event: Event, now_s: float) -> Effects:
         return MACHINE.step(self, event, now_s)
@@ -81,9 +84,12 @@ class Endpoint:
 
     def on_unneeded(self, _event: Arrived | Replayed, _now_s: float) -> Effects:
         """It is found by the next attempt."""
+        self._has_more = True
         return []
 
     def on_nothing_left(self, _event: NothingLeft, _now_s: float) -> Effects:
+        if self._has_more:
+            return self._send()
         if self.facts.ending:
             return self._end()
         self.state = State.IDLE
@@ -94,9 +100,11 @@ class Endpoint:
         self.facts = replace(
             self.facts, attempts=0, failures=0, next_attempt_s=0.0, last_success_s=now_s, delivered=delivered
         )
-        return [Settle(event.tried.number), Attempt()]
+        return [Settle(event.tried.number), *self._send()]
 
     def on_failed(self, event: Failed, now_s: float) -> Effects:
+        if self._is_elsewhere:
+            return self._send()
         facts, schedule, tried = self.facts, self._schedule, event.tried
         attempts, failures = facts.attempts + 1, facts.failures + 1
         next_attempt_s = now_s + schedule.pause_s(failures, event.retry_after_s)
@@ -116,6 +124,8 @@ class Endpoint:
         return [Bury(tried.number, attempts, f"{why}; last: {event.reason}"), old, *effects]
 
     def on_gone(self, event: Gone, now_s: float) -> Effects:
+        if self._is_elsewhere:
+            return self._send()
         attempts = self.facts.attempts + 1
         self.facts = replace(
             self.facts,
@@ -139,9 +149,13 @@ class Endpoint:
         return self._send()
 
     def on_changed(self, event: Changed, _now_s: float) -> Effects:
-        """What failed at another address says nothing of this one."""
+        """What failed at another address says nothing of this one, also what fails there now."""
         self.facts = replace(self.facts, webhook=event.webhook, ending=False)
-        if self.state not in (State.PAUSING, State.DISABLED):
+        if self.state is State.IDLE:
+            return [Note()]
+        if self.state is State.SENDING:
+            self._forgive()
+            self._is_elsewhere = True
             return [Note()]
         return self._enable()
 
@@ -156,11 +170,15 @@ class Endpoint:
 
     def _send(self) -> Effects:
         self.state = State.SENDING
+        self._has_more = self._is_elsewhere = False
         return [Attempt()]
 
     def _enable(self) -> Effects:
-        self.facts = replace(self.facts, disabled=False, attempts=0, failures=0, next_attempt_s=0.0)
+        self._forgive()
         return [Note(), *self._send()]
+
+    def _forgive(self) -> None:
+        self.facts = replace(self.facts, disabled=False, attempts=0, failures=0, next_attempt_s=0.0)
 
     def _end(self) -> Effects:
         self.state = State.ENDED
@@ -184,10 +202,10 @@ MACHINE: Machine[State, Effects] = Machine(
         Transition(_S.SENDING, Replayed, (), "finds it with the next attempt", _E.on_unneeded),
         Transition(_S.SENDING, Changed, (), "posts there from the next attempt on", _E.on_changed),
         Transition(_S.SENDING, Delivered, (), "goes on with the next one", _E.on_delivered),
-        Transition(_S.SENDING, Failed, (_S.PAUSING,), "tries again later, or gives it up", _E.on_failed),
-        Transition(_S.SENDING, Gone, (_S.DISABLED, _S.ENDED), "gives everything up", _E.on_gone),
+        Transition(_S.SENDING, Failed, (_S.PAUSING, _S.SENDING), "tries again later, or gives it up", _E.on_failed),
+        Transition(_S.SENDING, Gone, (_S.DISABLED, _S.ENDED, _S.SENDING), "gives everything up", _E.on_gone),
         Transition(_S.SENDING, DiskFailed, (_S.PAUSING,), "tries again later", _E.on_disk_failed),
-        Transition(_S.SENDING, NothingLeft, (_S.IDLE, _S.ENDED), "rests", _E.on_nothing_left),
+        Transition(_S.SENDING, NothingLeft, (_S.IDLE, _S.ENDED, _S.SENDING), "rests", _E.on_nothing_left),
         Transition(_S.SENDING, Ended, (), "goes on with what is left", _E.on_ended),
         Transition(_S.PAUSING, Due, (_S.SENDING,), "tries again", _E.on_due),
         Transition(_S.PAUSING, Arrived, (), "lets it wait", _E.on_unneeded),

@@ -1,7 +1,8 @@
 """The outbox on disk: what waits to be posted, in a LevelDB of its own. What is asked of it is done in order."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 class WebhookOutbox:
-    """Calls that wait raise what the disk raised; the others are tried in vain then, and told in the log."""
+    """Calls that wait raise what the disk raised. What others ask for is done again with the next write then."""
 
     def __init__(self, path: Path, settings: Settings) -> None:
         self._shelves = Shelves(settings.webhooks)
@@ -33,8 +34,10 @@ class WebhookOutbox:
         found = self._shelves.facts
         return {id: (facts, self._shelves.counts(id).waiting > 0) for id, facts in found.items()}
 
-    def append(self, addressed: list[Addressed], received_s: float, done: Done) -> None:
-        self._database.queue([lambda pages: self._shelves.append(pages, addressed, received_s)], done)
+    def append(self, came: Sequence[tuple[list[Addressed], float]], done: Done) -> None:
+        """Each with the time at which it came."""
+        works = [partial(self._shelves.append, addressed=addressed, received_s=at_s) for addressed, at_s in came]
+        self._database.do(works, done)
 
     async def take(self, id: str) -> Taken | None:
         return await self._ask(lambda pages: self._shelves.take(pages, id))
@@ -69,7 +72,8 @@ class WebhookOutbox:
         return self._shelves.totals
 
     def forget_arrived(self, now_s: float) -> None:
-        self._queue(lambda pages: self._shelves.forget_arrived(pages, now_s))
+        """Where that fails, the next call forgets it."""
+        self._database.do([lambda pages: self._shelves.forget_arrived(pages, now_s)], lambda _failure: None)
 
     def flush(self) -> None:
         self._database.flush()
@@ -79,7 +83,7 @@ class WebhookOutbox:
 
     def _queue(self, work: Callable[[Pages], None]) -> None:
         """Done with whatever is asked for next, at the latest with the next flush."""
-        self._database.queue([work], None)
+        self._database.do([work], None)
 
     async def _ask(self, work: Callable[[Pages], T]) -> T:
         answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -93,5 +97,5 @@ class WebhookOutbox:
             else:
                 answered.set_exception(failure)
 
-        self._database.queue([lambda pages: results.append(work(pages))], done)
+        self._database.do([lambda pages: results.append(work(pages))], done)
         return await answered

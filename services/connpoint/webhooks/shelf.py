@@ -69,7 +69,7 @@ class Shelf:
         self._first = {WAITING: 0, REQUEST: 0, DEAD: 0}  # no smaller number is there
 
     def load(self, pages: Pages) -> Iterator[Notification]:
-        """Counts what is there, and gives all notifications in it."""
+        """Counts what is there, and gives all notifications in it, which the caller lets go one by one."""
         for key, notification in self._waiting(pages):
             self._found(key)
             self._wait(1, len(notification.content))

@@ -28,9 +28,26 @@ from services.connpoint.webhooks.records import (
 from services.connpoint.webhooks.shelf import Counts, Shelf, Taken
 
 RECENT_S = 60.0  # an exit point that has no receipt sends it again within that time
+_PRUNE_AT = 10_000  # keys in memory while all are read
 _ROOM = 0.9  # of the disk is filled when it was full and room was made
 
 _decode_facts = msgspec.msgpack.Decoder(Facts).decode
+
+
+def _of_the_last_minute(came: Iterable[tuple[str, Notification]]) -> set[tuple[str, Key]]:
+    """Before the newest of them. There may be more of them than memory has room for: what is known to be older is let
+    go on the way, and contents at once.
+    """
+    newest_s, prune_at = 0.0, _PRUNE_AT
+    recent: dict[tuple[str, Key], float] = {}
+    for id, one in came:
+        newest_s = max(newest_s, one.received_s)
+        if one.received_s > newest_s - RECENT_S:
+            recent[id, one.key] = one.received_s
+        if len(recent) >= prune_at:
+            recent = {key: at_s for key, at_s in recent.items() if at_s > newest_s - RECENT_S}
+            prune_at = max(_PRUNE_AT, 2 * len(recent))
+    return {key for key, at_s in recent.items() if at_s > newest_s - RECENT_S}
 
 
 class Shelves:
@@ -47,11 +64,8 @@ class Shelves:
         self.totals = Counts(buried=self.totals.buried, dropped=self.totals.dropped)
         self.facts = {key[len(ENDPOINT) :].decode(): _decode_facts(value) for key, value in pages.scan(ENDPOINT)}
         self._shelves = {id: Shelf(id, self._settings, self.totals) for id in self.facts}
-        came: list[tuple[str, Notification]] = []
-        for id, shelf in self._shelves.items():
-            came += [(id, notification) for notification in shelf.load(pages)]
-        newest_s = max((notification.received_s for _, notification in came), default=0.0)
-        self._recent = {(id, one.key) for id, one in came if one.received_s > newest_s - RECENT_S}
+        came = ((id, one) for id, shelf in self._shelves.items() for one in shelf.load(pages))
+        self._recent = _of_the_last_minute(came)
         for _, value in pages.scan(ARRIVED):
             seen = decode_seen(value)
             self._recent |= {(seen.id, key) for key in seen.keys}
