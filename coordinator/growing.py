@@ -16,6 +16,9 @@ from coordinator.supervisor import Supervisor
 
 LEAVE_PATIENCE_S = 30.0  # nobody waits for a slice that was left out, so it may take its time
 RETRY_S = 1.0
+# A script may scale in and out again at once. Whoever is told to stop is still registered for a moment, and a scaling
+# that took it in then would be given up when it goes.
+IDLE_S = 2.0
 
 
 def wanted(
@@ -46,6 +49,20 @@ def is_needed(configuration: Configuration | None, name: str) -> bool:
     return layer is None or configuration is None or name in in_force(configuration)[layer]
 
 
+class Idling:
+    """Since when nobody has had a use for each slice."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[str, float] = {}
+
+    def long_enough(self, left_out: Iterable[str], now_s: float) -> tuple[list[str], float | None]:
+        """Those of them that were left out for long enough, and when to ask again."""
+        self._since_s = {name: self._since_s.get(name, now_s) for name in left_out}
+        due_s = {name: since_s + IDLE_S for name, since_s in self._since_s.items()}
+        later = [at_s for at_s in due_s.values() if at_s > now_s]
+        return [name for name, at_s in due_s.items() if at_s <= now_s], min(later, default=None)
+
+
 class Growing:
     """One after the other, so that a slice whose name is wanted again is started when its predecessor is gone."""
 
@@ -62,6 +79,7 @@ class Growing:
         self._data = data
         self._screen = screen
         self._command_of = command_of
+        self._idling = Idling()
         self._leaving: set[str] = set()
         self._stopped: dict[str, None] = {}  # what was started here and let go, in order
         self._scaling_id = ""
@@ -97,7 +115,7 @@ class Growing:
 
     async def _stop_left_out(self) -> None:
         following = self._following
-        if not following.knows_scaling or not self._left_out(following.configuration):
+        if not following.knows_scaling or not self._idle(following.configuration):
             return
         try:
             # A scaling ends in the configuration first. What was told of the two may not be of the same moment.
@@ -105,15 +123,21 @@ class Growing:
         except (CoordinationUnavailable, CorruptConfiguration):
             asyncio.get_running_loop().call_later(RETRY_S, self.changed.set)
             return
-        for name in self._left_out(configuration):
+        for name in self._idle(configuration):
             self._screen.note(f"stopping {name}, which is not part of the cluster any more")
             self._leaving.add(name)
             self._stopped[name] = None
             self._supervisor.let_go(name, LEAVE_PATIENCE_S).add_done_callback(partial(self._on_left, name))
 
-    def _left_out(self, configuration: Configuration | None) -> list[str]:
+    def _idle(self, configuration: Configuration | None) -> list[str]:
+        """Those that may be stopped now. For those that may be later, it comes back then."""
         running = [name for name in self._supervisor.names() if name not in self._leaving]
-        return left_out(configuration, self._following.scaling, running)
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        idle, again_s = self._idling.long_enough(left_out(configuration, self._following.scaling, running), now_s)
+        if again_s is not None:
+            loop.call_at(again_s, self.changed.set)
+        return idle
 
     def _on_left(self, name: str, _task: asyncio.Task[None]) -> None:
         self._leaving.discard(name)

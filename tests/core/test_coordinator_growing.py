@@ -11,7 +11,7 @@ from braid.scaling import Ask, ScalingRecord
 from braid.topology import Change, Configuration, Phase, Target
 from coordinator import shape
 from coordinator.data_directory import DataDirectory, DataDirectoryRefused
-from coordinator.growing import is_needed, left_out, wanted
+from coordinator.growing import IDLE_S, Idling, is_needed, left_out, wanted
 from coordinator.shape import Shape, ShapeRefused
 
 CONFIGURED = Configuration(4, ("accesspoint-1",), ("matcher-1", "matcher-3"), ("exitpoint-1",))
@@ -120,3 +120,18 @@ def test_data_that_was_scaled_needs_the_zookeeper_that_knows_it() -> None:
         ShapeRefused, match="belongs to accesspoint-1, matcher-1, matcher-3, exitpoint-1, but the cluster"
     ):
         shape.check_first(SHAPE, "the data", "the cluster")
+
+
+def test_who_is_left_out_may_be_wanted_again_at_once_and_is_stopped_later() -> None:
+    idling = Idling()
+    assert idling.long_enough(["matcher-2"], 10.0) == ([], 10.0 + IDLE_S)
+    assert idling.long_enough(["matcher-2", "matcher-4"], 11.0) == ([], 10.0 + IDLE_S)
+    assert idling.long_enough(["matcher-2", "matcher-4"], 10.0 + IDLE_S) == (["matcher-2"], 11.0 + IDLE_S)
+    assert idling.long_enough(["matcher-2"], 10.0 + IDLE_S) == (["matcher-2"], None)
+
+
+def test_who_was_wanted_meanwhile_may_rest_anew() -> None:
+    idling = Idling()
+    idling.long_enough(["matcher-2"], 10.0)
+    assert idling.long_enough([], 11.0) == ([], None)
+    assert idling.long_enough(["matcher-2"], 12.0) == ([], 12.0 + IDLE_S)
