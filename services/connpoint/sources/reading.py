@@ -14,9 +14,9 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from braid import metrics
 from braid.config import Settings
+from braid.kafka_clients import text_of
 from braid.messages import Confirmed, Send
 from braid.topology import Configuration
-from services.connpoint.kafka_clients import text_of
 from services.connpoint.sources.group import OutOfRange, SourceGroup
 from services.connpoint.sources.letters import DeadLetter, dead_letter
 from services.connpoint.sources.notes import Note
