@@ -134,7 +134,8 @@ class SourceGroup:
         """Returns when they are written."""
         if self._producer is None:
             arguments = client_arguments(self._name, self._settings)
-            self._producer = AIOKafkaProducer(**arguments, enable_idempotence=True, max_request_size=_FETCH_BYTES_MAX)
+            # Not idempotent: behind one that is refused for its size Kafka would take no other. Twice is allowed.
+            self._producer = AIOKafkaProducer(**arguments, acks="all", max_request_size=_FETCH_BYTES_MAX)
             await self._producer.start()
         written = await asyncio.gather(*map(self._write, letters), return_exceptions=True)
         for letter, outcome in zip(letters, written, strict=True):
