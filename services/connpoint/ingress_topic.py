@@ -6,6 +6,7 @@ what is committed lies in the consumer group named like the topic; nobody joins 
 """
 
 import asyncio
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ WRITE_BYTES_MAX = 900_000  # of one write to one partition; Kafka takes 1 MiB (m
 RECORD_BYTES_MAX = 4 * 1024 * 1024  # of one record, which is one batch; told to topics that are made here
 _FETCH_BYTES_MAX = 8 * 1024 * 1024
 _REQUEST_S = 5.0  # for what is done again a moment later
+_LOOK_AGAIN_S = 0.05
 _COORDINATOR_S = 15.0  # a Kafka that has just begun makes the topic of its groups first
 
 
@@ -224,12 +226,20 @@ class IngressTopic:
             for name, code, reason in made.topic_errors:
                 if code not in (NoError.errno, TopicAlreadyExistsError.errno):  # another one may have been faster
                     raise KafkaError(f"the topic {name} cannot be made: {reason or for_code(code).__name__}")
-        (described,) = await self._admin.describe_topics([self.name])
-        partitions = len(described["partitions"])
-        if not partitions:
-            raise KafkaError(f"the topic {self.name} is not there yet")
+        partitions = await self._count_partitions()
         if partitions != wanted.partitions:
             log.warning(
                 "the ingress topic has another number of partitions", found=partitions, wanted=wanted.partitions
             )
         return partitions
+
+    async def _count_partitions(self) -> int:
+        """Brokers know of a topic a moment after it was made."""
+        deadline = time.monotonic() + _REQUEST_S
+        while True:
+            (described,) = await self._admin.describe_topics([self.name])
+            if partitions := len(described["partitions"]):
+                return partitions
+            if time.monotonic() > deadline:
+                raise KafkaError(f"the topic {self.name} is not there yet")
+            await asyncio.sleep(_LOOK_AGAIN_S)

@@ -106,6 +106,24 @@ async def test_a_write_does_not_wait_for_a_producer_that_was_given_up(monkeypatc
             await waiting
 
 
+async def test_a_topic_that_was_just_made_is_waited_for() -> None:
+    class Admin:
+        """The broker that is asked has not heard of it at first."""
+
+        answers: ClassVar[list[list[int]]] = [[], [], [0, 1]]
+
+        async def list_topics(self) -> list[str]:
+            return [topic.name]
+
+        async def describe_topics(self, _: list[str]) -> list[dict[str, list[int]]]:
+            return [{"partitions": self.answers.pop(0)}]
+
+    settings = {"kafka": {"bootstrap": "nowhere:9"}, "ingress": {"partitions": 2}}
+    topic = IngressTopic("connpoint-1", Settings.model_validate(settings))
+    topic._admin = Admin()
+    assert await topic._ensure_topic() == 2
+
+
 async def test_telemetry_begins_anew_after_any_failure_and_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,12 +28,12 @@ SETTINGS = Settings.model_validate({"kafka": {"bootstrap": "nowhere:9", "sources
 
 class ARecord(msgspec.Struct):
     offset: int
-    value: bytes
+    value: bytes | None
     topic: str = "air"
     partition: int = 0
     timestamp: int = 1_700_000_000_000
     key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
 class FakeGroup:
@@ -69,11 +69,11 @@ class FakeGroup:
         await self._wait("poll")
         if self.position_at < self.begins:
             raise OutOfRange([AIR])
-        found = [record for record in self.records if record.offset >= self.position_at]
+        found: list[Record] = [record for record in self.records if record.offset >= self.position_at]
         if not found:
             return {}
         self.position_at = found[-1].offset + 1
-        return {AIR: list(found)}
+        return {AIR: found}
 
     async def position(self, partition: Partition) -> int:
         await self._wait("position")
@@ -145,7 +145,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @asynccontextmanager
 async def reading_air(
-    monkeypatch: pytest.MonkeyPatch, before: Callable[[FakeGroup], None] = id
+    monkeypatch: pytest.MonkeyPatch, before: Callable[[FakeGroup], object] = id
 ) -> AsyncIterator[Reading]:
     monkeypatch.setattr(reading, "_PAUSE_S", 0.001)
     here = Reading(monkeypatch)
