@@ -169,7 +169,9 @@ class Kafka(Section):
     )
     poll_records_max: int = Field(1_000, ge=1, le=10_000, description="records that are read at once")
     commit_s: float = Field(1.0, gt=0, le=60, description="how often is committed what is confirmed")
-    replication: int = Field(1, ge=1, le=32, description="of topics for dead letters, when they have to be made")
+    replication: int = Field(
+        1, ge=1, le=32, description="of topics for dead letters and telemetry, when they have to be made"
+    )
     sink_topics: tuple[str, ...] = Field(
         (),
         description="topics that subscriptions may be delivered to; * and ? stand for others; none unless named here",

@@ -8,7 +8,6 @@ sample may be in the topic twice; readers know it by slice, incarnation and numb
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
 import structlog
@@ -17,6 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
 
 from braid import metrics
+from braid.kafka_clients import stop, text_of
 from braid.telemetry.backlog import Backlog, Line
 
 log = structlog.get_logger()
@@ -73,7 +73,7 @@ class KafkaSink:
                 await self._send_all()
                 pause_s = _BACKOFF_S_MIN
                 await self._news.wait()
-            except _FAILURES as error:
+            except Exception as error:  # also a mistake of ours or of aiokafka: it begins anew
                 self._note_failure(error)
                 await self._disconnect()
                 await asyncio.sleep(pause_s)
@@ -99,7 +99,7 @@ class KafkaSink:
                     if code not in (NoError.errno, TopicAlreadyExistsError.errno):  # another slice may have been faster
                         raise KafkaError(f"the topic {name} cannot be made: {reason or for_code(code).__name__}")
         finally:
-            await _stopped(admin.close())
+            await stop(admin, _CLOSING_S_MAX)
 
     def _client(self) -> dict[str, Any]:
         return {
@@ -125,16 +125,9 @@ class KafkaSink:
     async def _disconnect(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            await _stopped(producer.stop())
+            await stop(producer, _CLOSING_S_MAX)
 
     def _note_failure(self, error: Exception) -> None:
         if not self._fails:
-            log.warning("telemetry cannot be written", sink="kafka", error=str(error) or type(error).__name__)
+            log.warning("telemetry cannot be written", sink="kafka", error=text_of(error))
         self._fails = True
-
-
-async def _stopped(stopping: Coroutine[Any, Any, None]) -> None:
-    """aiokafka waits for whatever is under way, also where nobody will answer."""
-    with contextlib.suppress(*_FAILURES):
-        async with asyncio.timeout(_CLOSING_S_MAX):
-            await stopping

@@ -1,4 +1,4 @@
-"""The ingress topic in Kafka, as a connection point needs it; the one file of the connection point that owns aiokafka.
+"""The ingress topic in Kafka, as a connection point needs it; the one file of the ingress log that owns aiokafka.
 
 Everything is written with acks=all by an idempotent producer: an answer means that all replicas in sync have it, and
 what is repeated after a lost answer is written once. One connection point reads just the partitions it is told to, and
@@ -6,28 +6,35 @@ what is committed lies in the consumer group named like the topic; nobody joins 
 """
 
 import asyncio
-import logging
+import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, NoError, OffsetOutOfRangeError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    NoError,
+    OffsetOutOfRangeError,
+    TopicAlreadyExistsError,
+    for_code,
+)
 
 from braid.config import Settings
+from braid.kafka_clients import client_arguments, stop, text_of
 from services.connpoint.committed import Committed, note_of, read_note
-from services.connpoint.kafka_clients import client_arguments, stop, text_of
 from services.connpoint.partitions import Record
 
 log = structlog.get_logger()
-logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of every attempt; what matters is raised or logged
 
 WRITE_BYTES_MAX = 900_000  # of one write to one partition; Kafka takes 1 MiB (max.message.bytes) unless it is told more
 RECORD_BYTES_MAX = 4 * 1024 * 1024  # of one record, which is one batch; told to topics that are made here
 _FETCH_BYTES_MAX = 8 * 1024 * 1024
 _REQUEST_S = 5.0  # for what is done again a moment later
+_LOOK_AGAIN_S = 0.05
 _COORDINATOR_S = 15.0  # a Kafka that has just begun makes the topic of its groups first
 
 
@@ -49,6 +56,11 @@ class ToWrite(msgspec.Struct, frozen=True):
     written_ms: int
 
 
+class _Producer(NamedTuple):
+    client: Any
+    ended: "asyncio.Future[None]"  # what it has not been answered by then, it never is
+
+
 class IngressTopic:
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = settings.ingress_topic
@@ -56,7 +68,7 @@ class IngressTopic:
         self._arguments = client_arguments(name, settings)
         self._admin: Any = None
         self._consumer: Any = None
-        self._producer: Any = None
+        self._producer: _Producer | None = None
         self._making_producer = asyncio.Lock()
 
     async def open(self) -> int:
@@ -84,10 +96,11 @@ class IngressTopic:
         return partitions
 
     async def close(self) -> None:
-        for client in (self._producer, self._consumer, self._admin):
+        await self._retire(self._producer)
+        for client in (self._consumer, self._admin):
             if client is not None:
                 await stop(client)
-        self._producer = self._consumer = self._admin = None
+        self._consumer = self._admin = None
 
     # Writing
 
@@ -99,17 +112,22 @@ class IngressTopic:
         producer = None
         try:
             producer = await self._live_producer()
-            batch = producer.create_batch()
+            batch = producer.client.create_batch()
             for record in records:
                 added = batch.append(key=record.key, value=record.value, timestamp=record.written_ms)
                 assert added is not None, "more than one write takes"
-            written = await (await producer.send_batch(batch, self.name, partition=partition))
+            sent = await producer.client.send_batch(batch, self.name, partition=partition)
+            sent.add_done_callback(lambda done: done.cancelled() or done.exception())  # also when nobody waits any more
+            await asyncio.wait((sent, producer.ended), return_when=asyncio.FIRST_COMPLETED)
+            if not sent.done():
+                raise KafkaConnectionError("another write failed, and this one was not answered meanwhile")
+            written = sent.result()
         except (KafkaError, OSError) as error:
             await self._retire(producer)
             raise Unavailable(text_of(error)) from None
         return int(written.offset) + len(records) - 1
 
-    async def _live_producer(self) -> Any:
+    async def _live_producer(self) -> _Producer:
         async with self._making_producer:
             if self._producer is None:
                 producer = AIOKafkaProducer(
@@ -120,14 +138,19 @@ class IngressTopic:
                 except BaseException:
                     await stop(producer)
                     raise
-                self._producer = producer
+                self._producer = _Producer(producer, asyncio.get_running_loop().create_future())
             return self._producer
 
-    async def _retire(self, producer: Any) -> None:
-        """One that failed once may never write again, so another one takes its place."""
+    async def _retire(self, producer: _Producer | None) -> None:
+        """One that failed once may never write again, so another one takes its place. What others write with it has
+        until it is stopped; aiokafka would not tell them that nobody answers any more.
+        """
         if producer is not None and producer is self._producer:
             self._producer = None
-            await stop(producer)
+            try:
+                await stop(producer.client)
+            finally:
+                producer.ended.set_result(None)
 
     # Reading
 
@@ -203,12 +226,20 @@ class IngressTopic:
             for name, code, reason in made.topic_errors:
                 if code not in (NoError.errno, TopicAlreadyExistsError.errno):  # another one may have been faster
                     raise KafkaError(f"the topic {name} cannot be made: {reason or for_code(code).__name__}")
-        (described,) = await self._admin.describe_topics([self.name])
-        partitions = len(described["partitions"])
-        if not partitions:
-            raise KafkaError(f"the topic {self.name} is not there yet")
+        partitions = await self._count_partitions()
         if partitions != wanted.partitions:
             log.warning(
                 "the ingress topic has another number of partitions", found=partitions, wanted=wanted.partitions
             )
         return partitions
+
+    async def _count_partitions(self) -> int:
+        """Brokers know of a topic a moment after it was made."""
+        deadline = time.monotonic() + _REQUEST_S
+        while True:
+            (described,) = await self._admin.describe_topics([self.name])
+            if partitions := len(described["partitions"]):
+                return partitions
+            if time.monotonic() > deadline:
+                raise KafkaError(f"the topic {self.name} is not there yet")
+            await asyncio.sleep(_LOOK_AGAIN_S)

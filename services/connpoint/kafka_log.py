@@ -190,14 +190,7 @@ class KafkaLog:
         assert core is not None
         while True:
             try:
-                await self._find_positions(core)
-                if not self._claims:
-                    await asyncio.sleep(_READ_S)
-                    continue
-                for partition, records in (await self._topic.read(_READ_MAX, _READ_S)).items():
-                    await self._take(core, partition, records)
-            except LogLost as error:
-                await self._find_lost(core, error.partitions)
+                await self._read_some(core)
             except Unavailable as error:
                 self._complain("Kafka cannot be read", error)
                 await asyncio.sleep(_PAUSE_S)
@@ -206,6 +199,19 @@ class KafkaLog:
                 log.exception("reading Kafka failed")
                 self._claims = {}
                 await asyncio.sleep(_PAUSE_S)
+
+    async def _read_some(self, core: PartitionsCore) -> None:
+        await self._find_positions(core)
+        if not self._claims:
+            await asyncio.sleep(_READ_S)
+            return
+        try:
+            found = await self._topic.read(_READ_MAX, _READ_S)
+        except LogLost as error:
+            await self._find_lost(core, error.partitions)
+            return
+        for partition, records in found.items():
+            await self._take(core, partition, records)
 
     async def _find_positions(self, core: PartitionsCore) -> None:
         """Reads what is ours, from where whoever had it before has got to."""
@@ -230,13 +236,7 @@ class KafkaLog:
             self._perform(core.on_records(partition, part, time.time(), time.time_ns()))
 
     async def _find_lost(self, core: PartitionsCore, partitions: list[int]) -> None:
-        try:
-            bounds = await self._topic.bounds(partitions)
-        except Unavailable as error:
-            self._complain("Kafka cannot be read", error)
-            await asyncio.sleep(_PAUSE_S)
-            return
-        for partition, (begins, ends) in bounds.items():
+        for partition, (begins, ends) in (await self._topic.bounds(partitions)).items():
             log.error("records of the ingress log are gone", partition=partition, begins=begins, ends=ends)
             core.on_lost(partition, begins, ends)
         self._claims = {}  # all are assigned again, at positions that are there
@@ -256,6 +256,8 @@ class KafkaLog:
                 self._committed = {p: one.offset for p, one in (await self._topic.committed()).items()}
         except Unavailable as error:
             self._complain("what is confirmed cannot be written down", error)
+        except Exception:
+            log.exception("what is confirmed cannot be written down")  # our own mistake; the next one is tried
         finally:
             self._settling = None
 

@@ -110,11 +110,15 @@ class KafkaWriting:
                     line.end = max(line.end, offset + 1)
                 except Unavailable as error:
                     failure = error
-                    self.failures += 1
                     log.error("a write to Kafka failed", partition=partition, reason=str(error))
+                except Exception as error:
+                    # Our own mistake, or aiokafka's: whoever waits is told, and what comes next is tried.
+                    failure = error
+                    log.exception("a write to Kafka failed", partition=partition)
                 metrics.INGRESS_WRITE_SECONDS.observe(time.monotonic() - began)
                 written, line.writing = line.writing, []
                 if failure is not None:
+                    self.failures += 1
                     written, line.queued = [*written, *line.queued], []
                 self._forget(written)
                 for waiting in written:

@@ -195,10 +195,8 @@ class PartitionsCore(RetryLoop):
         """What is not written down yet; `on_commit` says when it is."""
         found = {}
         for partition, one in self._ours.items():
-            if one.origin is None or one.position is None or one.position < one.confirmed_until:
-                continue  # nothing new, or the note knows more than we do
-            now = self._committable(one, one.origin)
-            if now != one.committed or now_s - one.committed_s >= _COMMIT_AGAIN_S:
+            now = self._committable(one)
+            if now is not None and (now != one.committed or now_s - one.committed_s >= _COMMIT_AGAIN_S):
                 found[partition] = now
         return found
 
@@ -208,8 +206,11 @@ class PartitionsCore(RetryLoop):
             if one is not None:
                 one.committed, one.committed_s = committed, now_s
 
-    def _committable(self, one: _Partition, origin: Origin) -> Committed:
+    def _committable(self, one: _Partition) -> Committed | None:
         """The sequence of the watermark is the offset behind it."""
+        origin = one.origin
+        if origin is None or one.position is None or one.position < one.confirmed_until:
+            return one.committed  # nothing new, or the note knows more than we do
         offset = origin.watermark
         pending = (sequence - 1 for sequence in origin.pending)
         behind = ranges_between(pending, offset, origin.next_sequence - 1) if origin.pending else ()

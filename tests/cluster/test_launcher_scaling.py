@@ -238,12 +238,23 @@ def test_a_configuration_that_zookeeper_has_lost_is_put_back(up: Scaled) -> None
     assert "restored" not in up.said
 
 
-def test_one_that_stands_in_a_zookeeper_of_others_is_left_alone(up: Scaled) -> None:
+def test_one_that_stands_in_a_zookeeper_of_others_is_left_alone_and_not_followed(up: Scaled) -> None:
+    """What matcher-2 keeps would not be served, and nobody would know."""
     keep(up, "matcher-2", configured(3, "matcher-2"))
     up.configure(configured(1, "matcher-1"))
+    process = up.start(STUB_COORDINATOR="1")
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "matcher-2: it has epoch 1, and epoch 3 was in force already" in error
+    assert "coordinator.restoring" in error
+    assert up.configuration() == configured(1, "matcher-1")
+
+
+def test_one_that_has_gone_on_since_is_followed(up: Scaled) -> None:
+    keep(up, "matcher-2", configured(1, "matcher-2"))
+    up.configure(configured(3, "matcher-1"))
     process = up.bring_up()
     assert set(up.pids()) == {*OTHERS, "matcher-1"}
-    assert up.configuration() == configured(1, "matcher-1")
     up.stop(process)
 
 

@@ -224,6 +224,16 @@ def test_it_is_repeated_before_kafka_forgets_it() -> None:
     assert commit(core, 3700.0) == {0: Committed(1, BEGAN_MS)}
 
 
+def test_that_of_a_partition_in_which_nothing_happens_is_repeated_too() -> None:
+    """By whoever took it over: else all that the log still has would be sent again once Kafka has forgotten it."""
+    found = Committed(5, BEGAN_MS, ((7, 8),))
+    core = reading(committed=found, now_s=100.0)
+    assert commit(core, 3699.0) == {}
+    assert commit(core, 3700.0) == {0: found}
+    read(core, record(5, EVEN))
+    assert commit(core, 7300.0) == {0: found}, "the note knows more"
+
+
 def test_a_commit_of_what_is_no_longer_ours_changes_nothing() -> None:
     core = reading()
     read(core, record(0, EVEN))

@@ -135,6 +135,22 @@ def test_offsets_without_records_belong_to_the_cut_around_them() -> None:
     assert note_all(core) == Note(20, LOG)
 
 
+def test_a_hole_of_any_size_is_one_step() -> None:
+    """Of a compacted topic most may be missing; whoever counted the offsets would keep everybody waiting."""
+    core = made()
+    core.on_read(AIR, [Read(10**15, b"a")], 10**15 + 1, NOW_S)
+    note_all(core)
+    assert sent(core.to_send(NOW_S, 0)) == [(1, 0, 0, 1)]
+    core.on_read(AIR, [Read(2 * 10**15, b"b")], 2 * 10**15 + 1, NOW_S)
+    note_all(core)
+    assert sent(core.to_send(NOW_S, 0)) == [(10**15 + 2, 1, 0, 1)]
+    confirm(core, 1)
+    (again,) = core.on_tick(NOW_S + 2.0)
+    assert sent([again]) == [(10**15 + 2, 0, 10**15 + 1, 1)]
+    confirm(core, 10**15 + 2)
+    assert note_all(core) == Note(2 * 10**15 + 1, LOG)
+
+
 def test_what_is_not_confirmed_is_sent_again_under_the_same_number() -> None:
     core = made()
     read(core, 0, 2)

@@ -82,7 +82,6 @@ def ingress(kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "BRAID_CLUSTER__SESSION_TIMEOUT_S": str(SESSION_S),
         "BRAID_INGRESS__LOG": "kafka",
         "BRAID_INGRESS__PARTITIONS": "8",
-        "BRAID_INGRESS__WRITE_S_MAX": "60",  # publishers wait for a Kafka that starts again, however long that takes
         "BRAID_KAFKA__BOOTSTRAP": kafka.bootstrap,
         "BRAID_LOGS__FORMAT": "json",
     }

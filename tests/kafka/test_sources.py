@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 import braid
 from coordinator.kafka import KafkaServer
@@ -48,3 +49,25 @@ async def test_records_are_published_in_order_and_bad_ones_are_dead_letters(
     assert (letter.key, letter.value) == (b"station-4", b"{")
     assert b"not valid JSON" in headers_of(letter)["braid-reason"]
     assert headers_of(letter)["braid-offset"] == b"500"
+
+
+async def test_a_bad_record_that_is_too_large_for_the_dead_letters_does_not_stop_the_others(
+    running_kafka: KafkaServer, zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    topic, bootstrap = unique("air"), running_kafka.bootstrap
+    await make_topics(bootstrap, topic, configs={"max.message.bytes": "4000000"})
+    large = b"{" + b"x" * 2_000_000
+    sizes = {"max_request_size": 4_000_000, "max_batch_size": 4_000_000}
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, **sizes) as producer:
+        together = producer.create_batch()  # so that they are read together, too
+        for value in (b"{", large, b"{", b'{"id": "good"}'):
+            assert together.append(key=None, value=value, timestamp=None)
+        await (await producer.send_batch(together, topic, partition=0))
+    kafka = {"bootstrap": bootstrap, "sources": [{"topic": topic}]}
+    async with in_process_cluster(zookeeper.hosts, tmp_path, kafka=kafka) as cluster:
+        async with braid.Client(cluster.api) as client, client.subscribe("", from_="-1m") as stream:
+            assert [one.id for one in await collect(stream, 1)] == ["good"]
+    letters = await read_topic(bootstrap, f"{topic}.dead-letter", 3, timeout_s=3.0)
+    by_offset = {headers_of(letter)["braid-offset"]: letter for letter in letters}
+    assert by_offset.keys() == {b"0", b"1", b"2"}
+    assert headers_of(by_offset[b"1"])["braid-value-bytes"] == b"%d" % len(large)

@@ -1,7 +1,9 @@
 """The ingress log in Kafka, with a topic in memory: writing, reading, committing, taking over, waiting, refusing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import gc
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,11 +17,13 @@ from braid.problems import Problem
 from braid.selector import hash64
 from braid.standing_in import log_name, owner_of
 from braid.topology import Configuration
-from services.connpoint.committed import read_note
+from services.connpoint.committed import Committed, read_note
+from services.connpoint.ingress_topic import ToWrite
 from services.connpoint.kafka_log import KafkaLog
 from services.connpoint.partitions import Record
 from services.connpoint.publishing import Publishing
 from tests.service.fake_topic import FakeTopic, Logs
+from tests.service.ticking import ticked
 from tests.service.waiting import TIMEOUT_S
 
 PARTITIONS = 8
@@ -74,19 +78,11 @@ async def point(
     await made.log.open()
     await made.log.prepare()
     made.log.on_connpoints(connpoints)
-    ticking = asyncio.create_task(_tick(made))
     try:
-        yield made
+        async with ticked(made.publishing.on_tick, time.monotonic):
+            yield made
     finally:
-        ticking.cancel()
         await made.log.close()
-
-
-async def _tick(made: Point) -> None:
-    loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(0.005)
-        made.publishing.on_tick(loop.time())
 
 
 async def test_acknowledged_when_kafka_has_it_and_sent_when_it_is_read() -> None:
@@ -244,6 +240,24 @@ async def test_what_kafka_refuses_is_refused_with_all_that_waited_behind_it() ->
         assert here.log.unconfirmed == 1
 
 
+async def test_a_mistake_while_writing_is_told_and_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs, write_s_max=60) as here:
+        write, failures = here.topic.write, [ValueError("no idea")]
+
+        async def failing(partition: int, records: list[ToWrite]) -> int:
+            if failures:
+                raise failures.pop()
+            return await write(partition, records)
+
+        monkeypatch.setattr(here.log._writing, "_write", failing)
+        with pytest.raises(Problem, match="cannot be written: no idea") as raised:
+            await here.publish("p", "a")
+        assert raised.value.status == 503
+        assert here.log.unconfirmed == 0
+        assert await here.publish("p", "b") == ["b"]
+
+
 async def test_the_window_bounds_what_is_read_and_not_confirmed() -> None:
     logs = Logs(PARTITIONS)
     async with point(logs, window_publications_max=4) as here:
@@ -324,6 +338,50 @@ async def test_a_mistake_while_reading_does_not_end_it(monkeypatch: pytest.Monke
         await here.publish("p", "a")
         await here.until_sent("a")
         assert not failures
+
+
+async def test_a_mistake_while_something_is_gone_does_not_end_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.connpoint.kafka_log._PAUSE_S", 0.001)
+    logs = Logs(PARTITIONS)
+    async with point(logs, connpoints=()) as here:
+        for id in ("a", "b"):
+            await here.publish("p", id)
+        partition = hash64("p") % PARTITIONS
+        logs.committed[partition] = (0, "1 5 ")
+        logs.delete(partition, before=1)
+        bounds, failures = here.topic.bounds, [ValueError("no idea")]
+
+        async def failing(partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
+            if failures and list(partitions) == [partition]:
+                raise failures.pop()
+            return await bounds(partitions)
+
+        monkeypatch.setattr(here.topic, "bounds", failing)
+        here.log.on_connpoints((ONE,))
+        await here.until_sent("b")
+        assert not failures
+
+
+async def test_a_mistake_while_committing_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    unretrieved: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unretrieved.append(context))
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        commit, failures = here.topic.commit, [ValueError("no idea")]
+
+        async def failing(committed: dict[int, Committed]) -> None:
+            if failures:
+                raise failures.pop()
+            await commit(committed)
+
+        monkeypatch.setattr(here.topic, "commit", failing)
+        await here.publish("p", "a")
+        await here.until_sent("a")
+        here.confirm(*here.sent)
+        await until(lambda: logs.committed.get(hash64("p") % PARTITIONS, (0, ""))[0] == 1)
+    gc.collect()
+    await asyncio.sleep(0)
+    assert unretrieved == []
 
 
 async def test_a_trace_comes_back_to_whoever_accepted_it() -> None:

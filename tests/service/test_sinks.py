@@ -23,6 +23,7 @@ from services.connpoint.sinks.courier import TopicCourier
 from services.connpoint.sinks.entries import Entry
 from services.connpoint.sinks.outbox import Page, SinkOutbox
 from services.connpoint.sinks.writing import TooLarge
+from tests.service.ticking import ticked
 from tests.service.waiting import until
 
 KAFKA: dict[str, Any] = {"bootstrap": "nowhere:9", "sink_topics": ["out*"], "sources": [{"topic": "out-source"}]}
@@ -94,17 +95,10 @@ async def couriering(
     given = Settings(kafka=Kafka(**{**KAFKA, **settings}))
     courier = TopicCourier("connpoint-1", given, SinkOutbox(directory, given.ingress), watermark_of, kafka.writer)
     await courier.open()
-
-    async def tick() -> None:
-        while True:
-            await asyncio.sleep(0.01)
-            courier.on_tick(time.time())
-
-    ticking = asyncio.create_task(tick())
     try:
-        yield courier
+        async with ticked(courier.on_tick, time.time):
+            yield courier
     finally:
-        ticking.cancel()
         await courier.close()
 
 

@@ -24,7 +24,7 @@ from services.connpoint.webhooks.courier import Courier
 from services.connpoint.webhooks.outbox import WebhookOutbox
 from services.connpoint.webhooks.posting import Poster
 from tests.core.webhook_cases import SECRET, addressed
-from tests.service.ticking import ticking
+from tests.service.ticking import ticked
 from tests.service.waiting import until
 from tests.service.webhook_receiver import Receiver, receiving
 
@@ -37,7 +37,7 @@ async def couriering(directory: Path, **webhooks: Any) -> AsyncIterator[Courier]
     courier = Courier(settings, WebhookOutbox(directory, settings), Poster(settings.webhooks))
     await courier.open()
     try:
-        async with ticking(courier.on_tick):
+        async with ticked(courier.on_tick, time.time):
             yield courier
     finally:
         await courier.close()

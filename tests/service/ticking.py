@@ -1,22 +1,22 @@
-"""A clock for what is told the time again and again, as a slice tells its parts."""
+"""Time for what is under test: it is ticked while it is used, as a slice would."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-TICK_S = 0.01
-
 
 @asynccontextmanager
-async def ticking(on_tick: Callable[[float], None]) -> AsyncIterator[None]:
+async def ticked(on_tick: Callable[[float], None], clock: Callable[[], float]) -> AsyncIterator[None]:
     async def tick() -> None:
         while True:
-            await asyncio.sleep(TICK_S)
-            on_tick(time.time())
+            await asyncio.sleep(0.005)
+            on_tick(clock())
 
-    task = asyncio.create_task(tick())
+    ticking = asyncio.create_task(tick())
     try:
         yield
     finally:
-        task.cancel()
+        ticking.cancel()
+        await asyncio.wait((ticking,))
+        if not ticking.cancelled():
+            ticking.result()  # a tick that failed fails the test

@@ -17,7 +17,7 @@ import structlog
 from aiokafka.errors import KafkaError
 
 from braid import metrics
-from services.connpoint.kafka_clients import text_of
+from braid.kafka_clients import text_of
 from services.connpoint.sinks.outbox import Page, SinkOutbox
 from services.connpoint.sinks.writing import Refused, TooLarge
 

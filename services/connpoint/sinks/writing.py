@@ -6,7 +6,6 @@ the one before had under way, and then the position says what is there.
 """
 
 import asyncio
-import logging
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -14,11 +13,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import MessageSizeTooLargeError
 
 from braid.config import Settings
-from services.connpoint.kafka_clients import client_arguments, stop
+from braid.kafka_clients import client_arguments, stop
 from services.connpoint.sinks.batches import Batch, Batches
 from services.connpoint.sinks.outbox import Page
-
-logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of every attempt; what matters is raised
 
 _BATCH_BYTES_MAX = 512 * 1024  # Kafka takes 1 MiB (max.message.bytes) unless it is told otherwise
 _REQUEST_BYTES_MAX = 8 * 1024 * 1024

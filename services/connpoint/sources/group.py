@@ -5,7 +5,6 @@ commits, Kafka takes only as long as it is a member and has not missed a change 
 """
 
 import asyncio
-import logging
 from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
@@ -22,13 +21,11 @@ from aiokafka.errors import (
 )
 
 from braid.config import Settings
-from services.connpoint.kafka_clients import client_arguments, stop
+from braid.kafka_clients import client_arguments, stop
 from services.connpoint.sources.letters import DeadLetter, without_value
 from services.connpoint.sources.notes import Note, read_note, write_note
 from services.connpoint.sources.partitions import Partition
 from services.connpoint.sources.records import Record
-
-logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of every attempt; what matters is raised
 
 _FETCH_BYTES_MAX = 8 * 1024 * 1024
 _FETCH_WAIT_MS = 250
@@ -137,7 +134,8 @@ class SourceGroup:
         """Returns when they are written."""
         if self._producer is None:
             arguments = client_arguments(self._name, self._settings)
-            self._producer = AIOKafkaProducer(**arguments, enable_idempotence=True, max_request_size=_FETCH_BYTES_MAX)
+            # Not idempotent: behind one that is refused for its size Kafka would take no other. Twice is allowed.
+            self._producer = AIOKafkaProducer(**arguments, acks="all", max_request_size=_FETCH_BYTES_MAX)
             await self._producer.start()
         written = await asyncio.gather(*map(self._write, letters), return_exceptions=True)
         for letter, outcome in zip(letters, written, strict=True):

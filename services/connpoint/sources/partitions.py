@@ -62,13 +62,21 @@ class _Cut(msgspec.Struct, eq=False):
         return self.first + self.span
 
 
+class _SparseOrigin(Origin):
+    """Sequences are far apart: a batch spans many offsets, and of a compacted topic millions may be missing."""
+
+    def advance(self) -> None:
+        """In one step, wherever the next unconfirmed one is. There are no more of them than a note has room for."""
+        self.watermark = next(iter(self.pending), self.next_sequence) - 1
+
+
 class _Partition:
     """One that is ours."""
 
     def __init__(self, partition: Partition, note: Note, log: int, now_s: float) -> None:
         self.publisher = hash64(partition.log_name)
         self.log = log
-        self.origin = Origin(f"{partition.log_name}.{log:x}", note.offset + 1, is_open=True)
+        self.origin = _SparseOrigin(f"{partition.log_name}.{log:x}", note.offset + 1, is_open=True)
         self.first_attempt = int(now_s * 1000)  # attempts of two that have the same partition are not mixed
         self.position = note.offset  # the next offset that is not in a cut
         self.cuts: deque[_Cut] = deque()  # from the committed offset on
@@ -219,16 +227,14 @@ class SourceCore(RetryLoop):
         cut.contents, cut.is_sent = [], True
         if not contents:
             origin.next_sequence = cut.end + 1
-            if not origin.pending:
-                origin.watermark = cut.end
+            origin.advance()
             return []
         size = sum(map(len, contents))
         batch = Batch(origin.name, cut.first + 1, one.publisher, contents, size, cut.accepted_ms / 1000)
         batch.first_attempt = one.first_attempt
-        if not origin.pending:
-            origin.watermark = cut.first  # a step, however many offsets it spans
         self._take(origin, batch)
         origin.next_sequence = cut.end + 1
+        origin.advance()
         return self._send_logged(origin, batch, now_s, now_ns)
 
 

@@ -14,9 +14,9 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from braid import metrics
 from braid.config import Settings
+from braid.kafka_clients import text_of
 from braid.messages import Confirmed, Send
 from braid.topology import Configuration
-from services.connpoint.kafka_clients import text_of
 from services.connpoint.sources.group import OutOfRange, SourceGroup
 from services.connpoint.sources.letters import DeadLetter, dead_letter
 from services.connpoint.sources.notes import Note
@@ -30,6 +30,7 @@ _POLLS_PER_NOTE = 4  # while there is more: a note costs a round trip to Kafka
 _PAUSE_S = 0.5  # after something went wrong; doubled each time up to the most
 _PAUSE_S_MAX = 15.0
 _GOODBYE_S = 1.0
+_ANSWER_S = 1.0  # for a commit that is given up
 
 
 class Sources:
@@ -84,10 +85,14 @@ class Sources:
 
     async def _close_group(self) -> None:
         """What is confirmed and not committed would be sent again by whoever comes next."""
-        with contextlib.suppress(KafkaError, OSError, TimeoutError):
+        try:
             async with asyncio.timeout(_GOODBYE_S):
                 if notes := self._core.to_note(time.time(), 0.0):
                     await self._group.commit(notes)
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.info("what is confirmed is not committed, and will be sent again", reason=text_of(error))
+        except Exception:
+            log.exception("leaving Kafka failed")
         await self.on_revoked()
         await self._group.close()
 
@@ -96,12 +101,11 @@ class Sources:
     async def on_revoked(self) -> None:
         """What is committed from now on would be taken for that of the next membership: nothing may be under way."""
         self._changes += 1
-        if self._committing is not None:
-            self._committing.cancel()
-            await asyncio.wait((self._committing,))
         self._core.on_revoked(self._core.ours)
         self._unclaimed.clear()
-        self._letters.clear()
+        self._letters = []
+        if self._committing is not None:
+            await _given_up(self._committing)
 
     async def on_assigned(self, partitions: Collection[Partition]) -> None:
         log.info("partitions", ours=sorted(f"{topic}-{number}" for topic, number in partitions))
@@ -131,8 +135,8 @@ class Sources:
         except OutOfRange as error:
             await self._find_bounds(error.partitions)
         if self._letters:
-            await self._group.bury(self._letters)
-            self._letters.clear()
+            letters, self._letters = self._letters, []
+            await self._group.bury(letters)
         if notes := self._core.to_note(time.time(), self._settings.kafka.commit_s):
             await self._commit(notes)
         self._perform(self._core.to_send(time.time(), time.time_ns()))
@@ -156,7 +160,10 @@ class Sources:
                 break
             await asyncio.sleep(0)  # others have a turn
         for partition in self._core.awaited():
-            self._core.on_read(partition, (), await self._group.position(partition), time.time())
+            changes, position = self._changes, await self._group.position(partition)
+            if changes != self._changes:
+                return
+            self._core.on_read(partition, (), position, time.time())
 
     def _take(self, partition: Partition, records: list[Record]) -> None:
         contents, bad = self._readers[partition.topic].read_all(records)
@@ -172,24 +179,28 @@ class Sources:
         if changes != self._changes:
             return
         for partition, (begins, ends) in bounds.items():
+            if partition not in self._core.ours:
+                continue  # it is ours anew, and not claimed yet
             log.error("records are gone before they were read", partition=partition, begins=begins, ends=ends)
             self._group.seek(partition, self._core.on_out_of_range(partition, begins, ends, time.time()))
 
     async def _commit(self, notes: dict[Partition, Note]) -> None:
         """What is noted may be sent; a change of the group meanwhile undoes all of it."""
-        committing = self._committing = asyncio.ensure_future(self._group.commit(notes))
+        changes, committing = self._changes, asyncio.ensure_future(self._group.commit(notes))
+        self._committing = committing
         try:
             await asyncio.wait((committing,))
         finally:
             self._committing = None
-            committing.cancel()
+            await _given_up(committing)
         if committing.cancelled():
             return
         try:
             committing.result()
         except (CommitFailedError, IllegalStateError) as error:
             log.warning("the group has changed", reason=text_of(error))
-            await self.on_revoked()  # aiokafka joins again by itself
+            if changes == self._changes:
+                await self.on_revoked()  # aiokafka joins again by itself
         else:
             self._core.on_noted(notes, time.time())
 
@@ -229,3 +240,15 @@ class Sources:
         metrics.KAFKA_SOURCE_WINDOW.set(self._core.window_publications)
         metrics.KAFKA_SOURCE_AGAIN.set(self._core.sent_again)
         metrics.KAFKA_SOURCE_LOST.set(self._core.lost)
+
+
+async def _given_up(committing: asyncio.Future[None]) -> None:
+    """Waits for its answer, which comes soon or never: aiokafka sends a commit from a task of its own, and when that
+    fails after nobody waits for it any more, asyncio tells of an exception that was never retrieved.
+    """
+    if not committing.done():
+        await asyncio.wait((committing,), timeout=_ANSWER_S)
+        committing.cancel()
+        await asyncio.wait((committing,))
+    if not committing.cancelled():
+        committing.exception()

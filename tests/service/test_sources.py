@@ -1,0 +1,255 @@
+"""Sources with a consumer group in memory: what happens when the group changes while something else is under way."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka.errors import CommitFailedError, IllegalGenerationError
+
+from braid.config import Settings
+from braid.messages import Publications, Send
+from braid.topology import Configuration
+from services.connpoint.sources import reading
+from services.connpoint.sources.group import OutOfRange
+from services.connpoint.sources.letters import DeadLetter
+from services.connpoint.sources.notes import Cut, Note
+from services.connpoint.sources.partitions import Partition
+from services.connpoint.sources.reading import Sources
+from services.connpoint.sources.records import Record
+from tests.service.waiting import until
+
+AIR = Partition("air", 0)
+SETTINGS = Settings.model_validate({"kafka": {"bootstrap": "nowhere:9", "sources": [{"topic": "air"}]}})
+
+
+class ARecord(msgspec.Struct):
+    offset: int
+    value: bytes | None
+    topic: str = "air"
+    partition: int = 0
+    timestamp: int = 1_700_000_000_000
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+class FakeGroup:
+    """One partition. Whatever is in `held` is waited for: an answer that takes its time."""
+
+    def __init__(self) -> None:
+        self.records: list[ARecord] = []
+        self.note: Note | None = None
+        self.begins = 0
+        self.position_at = 0
+        self.letters: list[DeadLetter] = []
+        self.held: dict[str, asyncio.Event] = {}
+        self.reached: set[str] = set()  # calls that wait
+        self.commit_fails: list[Exception] = []
+        self.opened = 0
+
+    def hold(self, call: str) -> None:
+        self.held[call] = asyncio.Event()
+
+    async def _wait(self, call: str) -> None:
+        if (held := self.held.get(call)) is not None:
+            self.reached.add(call)
+            await held.wait()
+
+    async def open(self) -> None:
+        self.opened += 1
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    async def poll(self, partitions: Iterable[Partition], most: int, timeout_s: float) -> dict[Partition, list[Record]]:
+        await asyncio.sleep(0.001)
+        await self._wait("poll")
+        if self.position_at < self.begins:
+            raise OutOfRange([AIR])
+        found: list[Record] = [record for record in self.records if record.offset >= self.position_at]
+        if not found:
+            return {}
+        self.position_at = found[-1].offset + 1
+        return {AIR: found}
+
+    async def position(self, partition: Partition) -> int:
+        await self._wait("position")
+        return self.position_at
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        self.position_at = offset
+
+    def lag(self, partition: Partition, offset: int) -> int:
+        return 0
+
+    async def notes(self, partitions: Iterable[Partition]) -> dict[Partition, Note]:
+        return {} if self.note is None else {AIR: self.note}
+
+    async def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+        await self._wait("bounds")
+        return {AIR: (self.begins, len(self.records))}
+
+    async def commit(self, notes: dict[Partition, Note]) -> None:
+        """As aiokafka does it: from a task of its own, which goes on when nobody waits any more."""
+        try:
+            await asyncio.shield(asyncio.ensure_future(self._commit(notes)))
+        except IllegalGenerationError as error:
+            raise CommitFailedError from error
+
+    async def _commit(self, notes: dict[Partition, Note]) -> None:
+        await self._wait("commit")
+        if self.commit_fails:
+            raise self.commit_fails.pop()
+        self.note = notes[AIR]
+
+    async def bury(self, letters: list[DeadLetter]) -> None:
+        written = list(letters)
+        await self._wait("bury")
+        for letter, one in zip(letters, written, strict=True):
+            assert letter is one
+        self.letters += letters
+
+
+class Reading:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sent: list[Publications] = []
+        self.group = FakeGroup()
+        monkeypatch.setattr(reading, "SourceGroup", lambda *_: self.group)
+        self.sources = Sources("connpoint-1", SETTINGS, self._perform)
+        self.sources.on_configuration(Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",)))
+
+    def _perform(self, sends: list[Send]) -> None:
+        self.sent += [message for send in sends for message in send.messages]
+
+    def write(self, *values: bytes) -> None:
+        for value in values:
+            self.group.records.append(ARecord(len(self.group.records), value))
+
+    async def until_reached(self, call: str) -> None:
+        await until(lambda: call in self.group.reached)
+
+    def sequences(self) -> list[int]:
+        return [message.sequence for message in self.sent]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is logged as our own mistake."""
+    found: list[str] = []
+    monkeypatch.setattr(reading.log, "exception", lambda event, **_: found.append(event), raising=False)
+    return found
+
+
+@asynccontextmanager
+async def reading_air(
+    monkeypatch: pytest.MonkeyPatch, before: Callable[[FakeGroup], object] = id
+) -> AsyncIterator[Reading]:
+    monkeypatch.setattr(reading, "_PAUSE_S", 0.001)
+    here = Reading(monkeypatch)
+    before(here.group)
+    here.sources.start()
+    here.sources.on_registration(True)
+    await here.sources.on_assigned([AIR])
+    try:
+        yield here
+    finally:
+        for held in here.group.held.values():
+            held.set()
+        await here.sources.close()
+
+
+async def test_a_commit_that_a_change_of_the_group_overtakes_is_answered_before_it_joins_again(
+    monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    """Frozen for longer than its session, a connection point finds a commit under way that Kafka does not take."""
+    unretrieved: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unretrieved.append(context))
+    async with reading_air(monkeypatch) as here:
+        here.group.hold("commit")
+        here.write(b"{}")
+        await here.until_reached("commit")
+        here.group.commit_fails.append(IllegalGenerationError())
+        revoking = asyncio.create_task(here.sources.on_revoked())
+        await asyncio.sleep(0.01)
+        assert not revoking.done(), "nothing may be under way when it joins again"
+        here.group.held.pop("commit").set()
+        await revoking
+        assert here.sent == []
+        await here.sources.on_assigned([AIR])
+        await until(lambda: here.sequences() == [1])
+    gc.collect()
+    await asyncio.sleep(0)
+    assert (unretrieved, told) == ([], [])
+
+
+async def test_a_commit_that_is_not_answered_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_ANSWER_S", 0.01)
+    async with reading_air(monkeypatch) as here:
+        here.group.hold("commit")
+        here.write(b"{}")
+        await here.until_reached("commit")
+        await here.sources.on_revoked()
+        assert here.sent == []
+
+
+async def test_a_change_of_the_group_while_dead_letters_are_written(
+    monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    async with reading_air(monkeypatch) as here:
+        here.group.hold("bury")
+        here.write(b"{", b"{}")
+        await here.until_reached("bury")
+        await here.sources.on_revoked()
+        here.group.held.pop("bury").set()
+        await here.sources.on_assigned([AIR])
+        await until(lambda: here.sequences() == [1])
+        assert here.group.opened == 1
+        assert len(here.group.letters) == 2, "again by whoever reads it again"
+    assert told == []
+
+
+async def test_a_change_of_the_group_while_it_is_asked_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    def noted(group: FakeGroup) -> None:
+        """By an earlier one, of whose records some are missing."""
+        group.note = Note(0, 1, (Cut(5, 1),))
+        group.hold("position")
+
+    async with reading_air(monkeypatch, noted) as here:
+        await here.until_reached("position")
+        await here.sources.on_revoked()
+        here.group.held.pop("position").set()
+        await here.sources.on_assigned([AIR])
+        here.write(*[b"{}"] * 5)
+        await until(lambda: here.sequences() == [1])
+        assert here.group.opened == 1
+    assert told == []
+
+
+async def test_what_is_gone_of_a_partition_that_is_ours_anew(monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
+    async with reading_air(monkeypatch) as here:
+        await until(lambda: here.sources._core.ours)
+        here.group.hold("poll")
+        await here.until_reached("poll")
+        await here.sources.on_revoked()
+        await here.sources.on_assigned([AIR])
+        here.write(*[b"{}"] * 5)
+        here.group.begins = 3
+        here.group.held.pop("poll").set()
+        await until(lambda: here.sequences() == [4])
+        assert here.group.opened == 1
+    assert told == []
+
+
+async def test_it_goes_on_when_it_cannot_even_be_closed(monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
+    async with reading_air(monkeypatch) as here:
+        here.group.commit_fails += [ValueError("no idea"), ValueError("no idea")]
+        here.write(b"{}")
+        await until(lambda: here.group.opened == 2)
+        await here.sources.on_assigned([AIR])
+        await until(lambda: here.sequences() == [1])
+    assert told == ["reading Kafka failed", "leaving Kafka failed"]
