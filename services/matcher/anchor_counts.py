@@ -49,9 +49,12 @@ class AnchorCounts:
             del self._pages[number]
         return True
 
-    def walk(self) -> Iterator[str]:
-        """All that are there now and still are when their turn comes. Of those that come meanwhile some."""
+    def page_of(self, anchor: str) -> int | None:
+        return self._page_of.get(anchor)
+
+    def walk(self) -> Iterator[tuple[int, str]]:
+        """All that are there now and still are when their turn comes, by pages. Of those that come meanwhile some."""
         for number in list(self._pages):
             for anchor in list(self._pages.get(number, ())):
-                if anchor in self._page_of:
-                    yield anchor
+                if self._page_of.get(anchor) == number:
+                    yield number, anchor

@@ -30,21 +30,22 @@ class _Listener:
 
     def __init__(self, counts: AnchorCounts) -> None:
         self._counts = counts
-        self._listing: Iterator[str] | None = counts.walk()  # the rest of the list that it is told first
-        self._upcoming: str | None = None  # the next one of it
-        self._listed = IdSet()  # what it knows, until all of the list was sent
+        self._listing = counts.walk()  # the rest of the list that it is told first
+        self._upcoming = next(self._listing, None)  # the next one of it, with its page
+        self._listed: set[str] = set()  # what was sent of that page
         # Anchors that came or went since the list was begun, in their order; a plain one is slow at its beginning.
         self.pending: OrderedDict[str, None] = OrderedDict()
         self.under_way: dict[int, dict[str, bool]] = {}  # by part and anchor: whether it is on the list
         self.has_begun = False
         self.is_whole = False  # the whole list was sent; what follows are changes
-        self._step()
 
-    def _step(self) -> None:
-        """To the next one of the list."""
-        self._upcoming = None if self._listing is None else next(self._listing, None)
-        if self._upcoming is None:
-            self._listing, self._listed = None, IdSet()
+    def _next_listed(self, page: int, anchor: str) -> str:
+        self._upcoming = next(self._listing, None)
+        if self._upcoming is None or self._upcoming[0] != page:
+            self._listed = set()
+        else:
+            self._listed.add(anchor)
+        return anchor
 
     def take_part(self) -> dict[str, bool]:
         """What is left of the list, then what has changed, as it is now."""
@@ -52,26 +53,22 @@ class _Listener:
         size = 0
         while self.has_more and len(part) < PART_MAX and size < PART_CHARACTERS_MAX:
             if self._upcoming is not None:
-                anchor = self._upcoming
+                anchor = self._next_listed(*self._upcoming)
                 self.pending.pop(anchor, None)
-                self._step()
             else:
                 anchor, _ = self.pending.popitem(last=False)
             part[anchor] = anchor in self._counts
             size += len(anchor)
         return part
 
-    def on_known(self, number: int) -> dict[str, bool]:
-        known = self.under_way.pop(number, {})
-        if self._listing is not None:
-            self._listed.update(known)
-        return known
-
     def knows(self, anchor: str) -> bool:
         """Of one that is on no list any more, that it is not."""
         if anchor in self.pending or any(anchor in part for part in self.under_way.values()):
             return False
-        return self._listing is None or anchor in self._listed or anchor not in self._counts
+        page = self._counts.page_of(anchor)
+        if self._upcoming is None or page is None:
+            return True
+        return page < self._upcoming[0] or anchor in self._listed
 
     @property
     def has_more(self) -> bool:
@@ -161,7 +158,7 @@ class Announcing:
         listener = self._listeners.get(accesspoint)
         if listener is None:
             return [], ()
-        known = listener.on_known(message.part)
+        known = listener.under_way.pop(message.part, {})
         return self._send(accesspoint, listener), known
 
     def on_continue(self) -> list[Send]:

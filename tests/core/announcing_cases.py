@@ -108,7 +108,7 @@ class Linked:
         """What may be acknowledged is found: each access point knows its anchor, or sends everything."""
         if not self.announcing.is_on:
             return
-        for text in self.announcing._counts.walk():
+        for text in self.counted:
             if self.announcing.is_known(text):
                 for name in self.awaited:
                     known = self.routes[name].anchors_of(MATCHER)

@@ -7,6 +7,7 @@ import pytest
 
 from braid.messages import Anchors, AnchorsKnown, Send
 from braid.subscription import SubscriptionRecord
+from services.matcher import anchor_counts
 from services.matcher import announcing as module
 from services.matcher.announcing import Announcing
 from services.matcher.holdings import Holdings
@@ -20,6 +21,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_MAX", 3)
     monkeypatch.setattr(module, "PARTS_UNDER_WAY_MAX", 2)
     monkeypatch.setattr(module, "LOOKS_AT_ONCE", 4)
+    monkeypatch.setattr(anchor_counts, "PAGE_MAX", 5)
 
 
 def anchors(*numbers: int) -> list[str]:
@@ -313,10 +315,10 @@ def test_a_list_is_walked_as_far_as_there_is_room_to_send() -> None:
     holdings, made = announcing(*range(100))
     walked: list[str] = []
 
-    def walk() -> Iterator[str]:
-        for text in original():
+    def walk() -> Iterator[tuple[int, str]]:
+        for page, text in original():
             walked.append(text)
-            yield text
+            yield page, text
 
     original = made._counts.walk
     made._counts.walk = walk  # type: ignore[method-assign]  # counts how far it is walked
