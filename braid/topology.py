@@ -95,6 +95,12 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         target = self.target()
         return list(dict.fromkeys([*self.of_layer(layer), *(target.of_layer(layer) if target is not None else ())]))
 
+    def taking(self) -> list[str]:
+        """Access points that take publications and calls: also those that leave, until they have said the last word."""
+        if self.change is not None and self.change.phase == "ending":
+            return list(self.change.to.accesspoints)
+        return self.union("accesspoint")
+
 
 def slice_name(layer: Layer, number: int) -> str:
     return f"{layer}-{number}"

@@ -19,6 +19,7 @@ from kazoo.exceptions import NoNodeError
 from benchmarks.scaling.kill_cases import COORDINATOR, OVER, Case, has_reached, victim_of
 from benchmarks.scaling.processes import Worker
 from braid import znodes
+from braid.anchor_map import AnchorMap
 from braid.topology import LAYERS, Configuration
 
 _LOOKS_S = 0.2  # whether it was called off
@@ -52,6 +53,7 @@ class _Watch:
     def __init__(self, zookeeper: KazooClient) -> None:
         self._zookeeper = zookeeper
         self._paths = znodes.Paths(_CLUSTER)
+        self._maps: dict[str, AnchorMap] = {}  # by version, which never means another one
         self._changed = threading.Event()
 
     def hit(self, case: Case, orders: Connection) -> Hit:
@@ -59,7 +61,7 @@ class _Watch:
         while not orders.poll():
             self._changed.clear()
             payload, stat = self._zookeeper.get(self._paths.configuration, watch=lambda _event: self._changed.set())
-            configuration = znodes.decode_configuration(payload)
+            configuration = self._decode(payload)
             change = configuration.change
             if change is None and pid:
                 return MISSED
@@ -80,7 +82,7 @@ class _Watch:
         payload, stat = self._zookeeper.get(self._paths.configuration)
         if stat.version == version or stat.mtime > 1000 * killed_s:
             return Hit(victim, seen, killed_s)
-        change = znodes.decode_configuration(payload).change
+        change = self._decode(payload).change
         return Hit(victim, OVER if change is None else change.phase, killed_s)
 
     def _find(self, participant: str, configuration: Configuration) -> tuple[str, int]:
@@ -93,6 +95,13 @@ class _Watch:
             with contextlib.suppress(NoNodeError):
                 return victim, znodes.decode_registration(self._get(self._paths.registration(layer, victim))).pid
         return "", 0
+
+    def _decode(self, payload: bytes) -> Configuration:
+        """With its maps. They are read once, long before the phase that is waited for."""
+        for version in znodes.maps_named_in(payload):
+            if version not in self._maps:
+                self._maps[version] = AnchorMap.decode(self._get(self._paths.map(version)))
+        return znodes.decode_configuration(payload, self._maps)
 
     def _get(self, path: str) -> bytes:
         payload: bytes = self._zookeeper.get(path)[0]

@@ -48,7 +48,7 @@ class AccessPointCore:
         self._senders: dict[int, list[str]] = {}  # by epoch, the access points that may send publications in it
         self.routes: Routes | None = None  # until the first anchors come; until then everything goes to everybody
         self.scaling = AccessPointScaling(name, self._on_in_force, self._release, self._flush)
-        self.stale = 0  # came before any configuration
+        self.stale = 0  # came before any configuration, or when this access point had left
         # For telemetry: batches that are sent on, with when they came; the routes that publications took.
         self.on_routed: Callable[[list[tuple[Publications, int]]], None] | None = None
         self.on_anchors_hit: Callable[[list[list[str]]], None] | None = None
@@ -77,7 +77,7 @@ class AccessPointCore:
 
     def on_publications(self, batch: list[Publications], now_s: float, arrived_ns: int) -> list[Send]:
         selector = self._selector
-        if selector is None:
+        if selector is None or self.scaling.has_left:
             self.stale += len(batch)
             return []
         if self.scaling.holds:
@@ -102,7 +102,10 @@ class AccessPointCore:
         return self._to_all_matchers(message)
 
     def on_find_publications(self, message: FindPublications) -> list[Send]:
-        """Each matcher waits until it has come through all access points that may send in the epoch."""
+        """Each matcher waits until it has come through all access points that may send in the epoch.
+
+        Also through one that has left: what it sent before is there when the question is.
+        """
         selector = self._selector
         if selector is None:
             self.stale += 1
@@ -178,7 +181,7 @@ class AccessPointCore:
 
     def _change(self, message: Subscribe | Unsubscribe, now_s: float) -> list[Send]:
         selector = self._selector
-        if selector is None:
+        if selector is None or self.scaling.has_left:
             self.stale += 1
             return []
         if self.scaling.keeps_back:

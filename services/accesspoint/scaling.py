@@ -5,13 +5,15 @@ States
     buffering  subscriptions are kept back, publications flow under the old epoch (phase moving)
     holding    both cuts are sent, publications too wait for the exit points (phase changing)
     flushed    everything flows under the new epoch; the scaling ends elsewhere
+    left       one that leaves has said `ScaleEnd`, its last word: it sends no publications and no calls any more
 
 Holding ends by itself after `HELD_S_MAX`, so that publications go on also while ZooKeeper is away: requests carry their
 epoch, so they are answered rightly, though exit points will say that they have not seen the cut.
 
 Invariants: `StartScale` goes behind the last subscription of the old epoch; to each matcher
 `ChangeMatcherOnExitPoint` goes before `ChangeMatcher`, behind the last request of the old epoch and before anything of
-the new one; nothing that is kept back or held is forgotten before it is sent.
+the new one; nothing that is kept back or held is forgotten before it is sent; behind `ScaleEnd` of one that leaves
+nothing follows that a matcher has to know, so nobody has to wait for it when the scaling has ended.
 """
 
 import enum
@@ -56,6 +58,7 @@ class State(enum.Enum):
     BUFFERING = "buffering"
     HOLDING = "holding"
     FLUSHED = "flushed"
+    LEFT = "left"
 
 
 class HeldTooLong(msgspec.Struct, frozen=True):
@@ -144,6 +147,10 @@ class AccessPointScaling:
     def holds(self) -> bool:
         return self.state is State.HOLDING
 
+    @property
+    def has_left(self) -> bool:
+        return self.state is State.LEFT
+
     def on_configuration(self, configuration: Configuration, now_s: float) -> Effects:
         effects: Effects = []
         for event in phase_events(self._name, "accesspoint", self._change, configuration):
@@ -222,7 +229,9 @@ class AccessPointScaling:
         effects += [Send(matcher, [end]) for matcher in configuration.union("matcher")]
         change = configuration.change
         if change is not None and self._name not in change.to.accesspoints:
-            # Whatever a connection point sent here before it knew of the change is sent again by its retry loop.
+            # When the scaling has ended, matchers neither tell it of anchors nor let questions of the past wait for it.
+            # What a connection point sends here until it knows of that, it sends again, elsewhere, as soon as it does.
+            self.state = State.LEFT
             effects.append(ReportStep(change.id, "drained"))
         return effects
 
@@ -259,6 +268,7 @@ def _target_epoch(configuration: Configuration) -> int:
 
 
 _S = State
+_STAYING = (_S.SERVING, _S.BUFFERING, _S.HOLDING, _S.FLUSHED)
 MACHINE: Machine[State, Effects] = Machine(
     State.SERVING,
     [
@@ -269,7 +279,7 @@ MACHINE: Machine[State, Effects] = Machine(
         *in_each(
             (_S.SERVING, _S.BUFFERING), Changing, (_S.HOLDING,), "sends the cuts, holds", AccessPointScaling.on_changing
         ),
-        *in_each((_S.HOLDING, _S.FLUSHED), Changing, (), "knows it", AccessPointScaling.on_same_phase),
+        *in_each((_S.HOLDING, _S.FLUSHED, _S.LEFT), Changing, (), "knows it", AccessPointScaling.on_same_phase),
         Transition(
             _S.HOLDING,
             HeldTooLong,
@@ -277,13 +287,9 @@ MACHINE: Machine[State, Effects] = Machine(
             "goes on without the exit points",
             AccessPointScaling.on_held_too_long,
         ),
-        *in_each(
-            State,
-            Flushing,
-            (_S.FLUSHED,),
-            "sends what it held",
-            AccessPointScaling.on_flushing,
-        ),
-        *in_each(State, Ending, (_S.FLUSHED,), "sends ScaleEnd", AccessPointScaling.on_ending),
+        *in_each(_STAYING, Flushing, (_S.FLUSHED,), "sends what it held", AccessPointScaling.on_flushing),
+        Transition(_S.LEFT, Flushing, (), "knows it", AccessPointScaling.on_same_phase),
+        *in_each(_STAYING, Ending, (_S.FLUSHED, _S.LEFT), "sends ScaleEnd", AccessPointScaling.on_ending),
+        Transition(_S.LEFT, Ending, (), "knows it", AccessPointScaling.on_same_phase),
     ],
 )

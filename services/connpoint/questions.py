@@ -60,9 +60,10 @@ class Questions:
 
     def on_configuration(self, configuration: Configuration) -> None:
         self._selector = selector_of(configuration.in_force())
-        # Who has left does not bring the answer any more; waiting for the next repetition would be felt.
         self._accesspoints = configuration.union("accesspoint")
-        self._send([question for question in self._open.values() if question.through not in self._accesspoints])
+        # Who has left does not take calls any more; waiting for the next repetition would be felt.
+        taking = configuration.taking()
+        self._send([question for question in self._open.values() if question.through not in taking])
 
     async def ask(self, key: int, make: Callable[[int, int], Any], *, through_all: bool = False) -> list[Any]:
         """Sends what `make` makes of epoch and ref until all matchers have answered that the access point asked.

@@ -18,7 +18,9 @@ from braid.messages import Confirmed, ConfirmedElsewhere, Hop, Publications, Sen
 from braid.selector import Selector, selector_of
 from braid.topology import Configuration
 
-_SETTLE_S = 0.3  # a slice that was started again gets this long to be linked before everything is sent again
+# A slice that was started again gets this long to be linked, and what one that left has sent on to be confirmed, before
+# anything is sent again.
+_SETTLE_S = 0.3
 
 
 class Batch(msgspec.Struct, eq=False):
@@ -35,6 +37,7 @@ class Batch(msgspec.Struct, eq=False):
     due_s: float = inf  # when to send it again; infinite until it is logged
     attempts: int = 0
     first_attempt: int = 0  # above those of a process before this one
+    through: str = ""  # the access point that it was sent to last
     hops: list[Hop] | None = None
     behind: list[int] = []  # batches after this one that were confirmed before it, while exit points change
 
@@ -62,6 +65,8 @@ class RetryLoop:
         self._settings = settings
         self._origins: dict[str, Origin] = {}
         self._selector: Selector | None = None
+        self._accesspoints: list[str] = []  # that take publications
+        self._left: set[str] = set()  # those that do not any more, until what went to them is brought forward
         self._exitpoints_changing: list[str] = []  # old and new ones, while a publisher may be between two of them
         self._exitpoints_changed_at: dict[str, int] | None = None  # by origin, its first sequence behind the change
         self.window_publications = 0
@@ -73,8 +78,12 @@ class RetryLoop:
         return self.window_publications == 0
 
     def on_configuration(self, configuration: Configuration) -> None:
-        """What is under way under an old epoch is answered under it: nothing has to be sent again for a scaling."""
+        """What is under way under an old epoch is answered under it: nothing has to be sent again for a scaling, but
+        for what came to an access point that had left when this connection point did not know it yet.
+        """
         self._selector = selector_of(configuration.in_force())
+        before, self._accesspoints = self._accesspoints, configuration.taking()
+        self._left |= {name for name in before if name not in self._accesspoints}
         target = configuration.target()
         if target is not None and target.exitpoints != configuration.exitpoints:
             self._exitpoints_changing = configuration.union("exitpoint")
@@ -142,11 +151,20 @@ class RetryLoop:
                 if batch.due_s != inf:
                     batch.due_s = min(batch.due_s, now_s + _SETTLE_S)
 
+    def _bring_forward(self, now_s: float) -> None:
+        """What came to an access point behind its last word was dropped; what came before is confirmed in a moment."""
+        left, self._left = self._left, set()
+        for origin in self._origins.values() if left else ():
+            for batch in origin.pending.values():
+                if batch.due_s != inf and batch.through in left:
+                    batch.due_s = min(batch.due_s, now_s + _SETTLE_S)
+
     def on_tick(self, now_s: float) -> list[Send]:
         """Batches that are unconfirmed for too long, in their order, a bounded number of them."""
         selector = self._selector
         if selector is None:
             return []
+        self._bring_forward(now_s)
         left = self._settings.retry_batch_max
         sends = []
         for origin in self._origins.values():
@@ -187,7 +205,8 @@ class RetryLoop:
             batch.hops,
             batch.first_attempt + batch.attempts,
         )
-        return Send(selector.accesspoint_of(batch.publisher), [message])
+        batch.through = selector.accesspoint_of(batch.publisher)
+        return Send(batch.through, [message])
 
     def _take(self, origin: Origin, batch: Batch) -> None:
         batch.previous = origin.latest.get(batch.publisher, 0)

@@ -5,18 +5,18 @@ of them under way. It sends everything to a matcher whose list it never had.
 
 Invariants: an anchor is taken off the list only when no subscription is kept under it; a subscription is acknowledged
 when every access point of the cluster has said that it knows its anchor. What is added and removed before it was sent
-is sent once, as it is then.
+is sent once, as it is then. A list may have a million anchors: it is walked as far as there is room to send.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-
-import msgspec
 
 from braid.anchors import text_of
 from braid.id_tables import IdSet
 from braid.messages import Anchors, AnchorsKnown, Send
 from braid.subscription import SubscriptionRecord
+from services.matcher.anchor_counts import AnchorCounts
 
 PART_MAX = 50  # anchors; one with a topic costs an access point up to 80 µs, and all parts under way may come at once
 PART_CHARACTERS_MAX = 256 * 1024  # somewhat more with the last one
@@ -25,28 +25,54 @@ LOOKS_AT_ONCE = 500
 NEARLY_TOLD = 500  # anchors that may be left when a listener counts as nearly told
 
 
-class _Listener(msgspec.Struct):
+class _Listener:
     """One link to an access point."""
 
-    pending: dict[str, bool]  # by anchor: whether it is on the list; at most one for each that changed
-    under_way: dict[int, dict[str, bool]] = msgspec.field(default_factory=dict)
-    has_begun: bool = False
-    is_whole: bool = False  # the whole list was sent; what follows are changes
+    def __init__(self, counts: AnchorCounts) -> None:
+        self._counts = counts
+        self._listing = counts.walk()  # the rest of the list that it is told first
+        self._upcoming = next(self._listing, None)  # the next one of it, with its page
+        self._listed: set[str] = set()  # what was sent of that page
+        # Anchors that came or went since the list was begun, in their order; a plain one is slow at its beginning.
+        self.pending: OrderedDict[str, None] = OrderedDict()
+        self.under_way: dict[int, dict[str, bool]] = {}  # by part and anchor: whether it is on the list
+        self.has_begun = False
+        self.is_whole = False  # the whole list was sent; what follows are changes
+
+    def _next_listed(self, page: int, anchor: str) -> str:
+        self._upcoming = next(self._listing, None)
+        if self._upcoming is None or self._upcoming[0] != page:
+            self._listed = set()
+        else:
+            self._listed.add(anchor)
+        return anchor
 
     def take_part(self) -> dict[str, bool]:
+        """What is left of the list, then what has changed, as it is now."""
         part: dict[str, bool] = {}
         size = 0
-        for anchor, is_there in self.pending.items():
-            part[anchor] = is_there
+        while self.has_more and len(part) < PART_MAX and size < PART_CHARACTERS_MAX:
+            if self._upcoming is not None:
+                anchor = self._next_listed(*self._upcoming)
+                self.pending.pop(anchor, None)
+            else:
+                anchor, _ = self.pending.popitem(last=False)
+            part[anchor] = anchor in self._counts
             size += len(anchor)
-            if len(part) >= PART_MAX or size >= PART_CHARACTERS_MAX:
-                break
-        for anchor in part:
-            del self.pending[anchor]
         return part
 
     def knows(self, anchor: str) -> bool:
-        return anchor not in self.pending and not any(anchor in part for part in self.under_way.values())
+        """Of one that is on no list any more, that it is not."""
+        if anchor in self.pending or any(anchor in part for part in self.under_way.values()):
+            return False
+        page = self._counts.page_of(anchor)
+        if self._upcoming is None or page is None:
+            return True
+        return page < self._upcoming[0] or anchor in self._listed
+
+    @property
+    def has_more(self) -> bool:
+        return self._upcoming is not None or bool(self.pending)
 
     @property
     def is_told(self) -> bool:
@@ -64,7 +90,7 @@ class Announcing:
         self._walk = walk
         self._get = get
         self.is_on = False  # somebody routes by anchors
-        self._counts: dict[str, int] = {}  # by anchor: how many subscriptions
+        self._counts = AnchorCounts()
         self._walking: Iterator[str] | None = None
         self._counted = IdSet()  # ids, while the walk goes on
         self._linked: set[str] = set()  # access points that have had a link here
@@ -113,7 +139,7 @@ class Announcing:
         self._awaited = frozenset(accesspoints)
         if is_on != self.is_on:
             self.is_on = is_on
-            self._counts, self._listeners, self._counted = {}, {}, IdSet()
+            self._counts, self._listeners, self._counted = AnchorCounts(), {}, IdSet()
             self._walking = self._walk() if is_on else None
         self._listeners = {name: kept for name, kept in self._listeners.items() if name in self._awaited}
         for name in sorted(self._awaited & self._linked):
@@ -177,35 +203,29 @@ class Announcing:
         return self._walking is None or id in self._counted
 
     def _add(self, anchor: str) -> None:
-        count = self._counts.get(anchor, 0)
-        self._counts[anchor] = count + 1
-        if not count:
+        if self._counts.add(anchor):
             for listener in self._listeners.values():
-                listener.pending[anchor] = True
+                listener.pending[anchor] = None
 
     def _take(self, anchor: str) -> None:
-        count = self._counts[anchor] - 1
-        if count:
-            self._counts[anchor] = count
-            return
-        del self._counts[anchor]
-        for listener in self._listeners.values():
-            listener.pending[anchor] = False
+        if self._counts.take(anchor):
+            for listener in self._listeners.values():
+                listener.pending[anchor] = None
 
     def _listen(self, accesspoint: str) -> None:
         if self.is_on and accesspoint in self._awaited and accesspoint not in self._listeners:
-            self._listeners[accesspoint] = _Listener(dict.fromkeys(self._counts, True))
+            self._listeners[accesspoint] = _Listener(self._counts)
 
     def _sends(self) -> list[Send]:
         return [send for name, listener in self._listeners.items() for send in self._send(name, listener)]
 
     def _send(self, accesspoint: str, listener: _Listener) -> list[Send]:
         parts: list[Anchors] = []
-        while len(listener.under_way) < PARTS_UNDER_WAY_MAX and (listener.pending or self._owes_the_end(listener)):
+        while len(listener.under_way) < PARTS_UNDER_WAY_MAX and (listener.has_more or self._owes_the_end(listener)):
             part = listener.take_part()
             number = self._parts[accesspoint] = self._parts.get(accesspoint, 0) + 1
             listener.under_way[number] = part
-            listener.is_whole = listener.is_whole or (not listener.pending and self._walking is None)
+            listener.is_whole = listener.is_whole or (not listener.has_more and self._walking is None)
             added = [anchor for anchor, is_there in part.items() if is_there]
             removed = [anchor for anchor, is_there in part.items() if not is_there]
             parts.append(Anchors(0, number, not listener.has_begun, listener.is_whole, added, removed))

@@ -168,6 +168,15 @@ class MatcherCore:
         self._forgetting -= 1
         return self.scaling.on_clean()
 
+    def refuses(self, accesspoint: str, messages: int) -> bool:
+        """Whether publications and calls through this access point are not to be handled; connection points repeat them
+        through others.
+        """
+        if self.scaling.takes_from(accesspoint):
+            return False
+        self.stale += messages
+        return True
+
     # Publications
 
     def on_match_requests(self, batch: list[MatchRequest], now_s: float, arrived_ns: int) -> Effects:

@@ -83,6 +83,7 @@ class MatcherScaling:
         self._core = core
         self._pace = pace
         self._configuration: Configuration | None = None
+        self._accesspoints: frozenset[str] = frozenset()  # of the configuration, and of the one that follows
         self._old: Selector | None = None
         self._new: Selector | None = None
         self._took_over = False  # started again behind the point of no return: the old epoch is not answered
@@ -109,6 +110,12 @@ class MatcherScaling:
         if epoch == configuration.epoch and self.state is not State.ENDED and not self._took_over:
             return self._old
         return None
+
+    def takes_from(self, accesspoint: str) -> bool:
+        """Whether it has a part in the cluster. One that has left and does not know it is told of no anchor, nobody
+        waits for its `StartScale`, and no question for the past goes through it: what it sends would be lost.
+        """
+        return accesspoint in self._accesspoints
 
     def any_accesspoint(self) -> tuple[str, int]:
         """For what nobody asked: any access point reaches every connection point. With the epoch in force."""
@@ -154,6 +161,7 @@ class MatcherScaling:
     # What comes
 
     def on_configuration(self, configuration: Configuration) -> Effects:
+        self._accesspoints = frozenset(configuration.union("accesspoint"))
         effects: Effects = []
         for event in phase_events(self._name, "matcher", self._change, configuration):
             effects += MACHINE.step(self, event)
@@ -190,7 +198,7 @@ class MatcherScaling:
     def on_add_matcher_state(self, matcher: str, message: AddMatcherState) -> Effects:
         if not self.is_new(message.epoch) or self.state is State.SERVING:
             if self._change is None or message.epoch > self._change.to.epoch:
-                self._of(message.epoch).chunks.append((matcher, message))  # bounded by what a sender has under way
+                self._of(message.epoch).chunks.append((matcher, message))  # bounded by what is under way on one link
             return []
         if self.state not in _GETTING_STATE or self._handing_over is None:
             # Sent again although it is here; behind the cut it may be older than what we have.
@@ -288,6 +296,7 @@ class MatcherScaling:
         """A link is there, perhaps again: what may have been lost with the last one is sent once more."""
         for heard in self._heard.values():
             heard.previous = [(matcher, message) for matcher, message in heard.previous if matcher != peer]
+            heard.chunks = [(matcher, chunk) for matcher, chunk in heard.chunks if matcher != peer]
         sends: Effects = [*self.kept.on_receiver_up(peer)]
         change = self._change
         if change is None:

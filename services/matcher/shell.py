@@ -48,7 +48,7 @@ _EXPIRE_EVERY_S = 1.0
 _TELL_RECOVERY_S = 1.0
 _IN_BULK_MAX = 2_000  # subscriptions that wait for their turn on the way to disk; no more are forgotten or sent
 _QUEUED_WRITES_MAX = 50_000  # what is to be written beyond it is dropped; its connection point asks or sends again
-_WRITTEN = (messages.Subscribe, messages.Unsubscribe, messages.MatchRequest)
+_THROUGH_ACCESS_POINTS = _WRITTEN = (messages.Subscribe, messages.Unsubscribe, messages.MatchRequest)
 
 
 class Matcher(ProbedSlice):
@@ -143,6 +143,8 @@ class Matcher(ProbedSlice):
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         if self._store.queued > _QUEUED_WRITES_MAX and kind in _WRITTEN:
             metrics.MESSAGES_DROPPED.labels(self.layer, "store is behind").inc(len(run))
+            return
+        if kind in _THROUGH_ACCESS_POINTS and self._core.refuses(peer.name, len(run)):
             return
         if kind is messages.MatchRequest:
             self._perform_all(self._core.on_match_requests(run, time.time(), time.time_ns()))

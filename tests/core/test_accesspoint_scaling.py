@@ -9,6 +9,7 @@ from braid.messages import (
     ChangeMatcher,
     ChangeMatcherOnExitPoint,
     ExitPointScaling,
+    FindPublications,
     MatchRequest,
     Publications,
     ScaleEnd,
@@ -18,7 +19,7 @@ from braid.messages import (
     Unsubscribe,
 )
 from braid.scaling import ReportStep
-from braid.topology import PHASES, Phase
+from braid.topology import PHASES, Change, Phase, Target
 from services.accesspoint import scaling as scaling_module
 from services.accesspoint.core import AccessPointCore
 from services.accesspoint.scaling import State
@@ -133,6 +134,64 @@ def test_one_that_leaves_says_when_it_is_drained() -> None:
     for phase in ("copying", "moving", "changing", "flushing"):
         core.on_configuration(during(phase, target), 10.0)
     assert core.on_configuration(during("ending", target), 10.0) == [*END, ReportStep(CHANGE, "drained")]
+    assert core.scaling.state is State.LEFT
+
+
+def leaving(*phases: Phase) -> AccessPointCore:
+    """One that has seen these phases of a scaling that leaves it out."""
+    core = accesspoint()
+    for phase in phases:
+        core.on_configuration(during(phase, to(accesspoints=("accesspoint-2",))), 10.0)
+    return core
+
+
+def test_the_end_of_one_that_leaves_is_its_last_word() -> None:
+    """When the scaling has ended, matchers tell it of no anchors, and questions for the past do not go through it."""
+    core = leaving("changing", "ending")
+    assert core.on_publications([publications(1)], 10.0, 0) == []
+    assert core.on_subscribe(subscribe(1, STAYING[0]), 10.0) == []
+    assert core.on_unsubscribe(Unsubscribe(OLD_EPOCH, 2, "connpoint-1", STAYING[0]), 10.0) == []
+    assert core.stale == 3
+
+
+def test_what_one_that_leaves_held_goes_before_its_last_word() -> None:
+    core = leaving("moving", "changing")
+    core.on_publications([publications(1)], 10.0, 0)
+    core.on_subscribe(subscribe(1, STAYING[0]), 10.0)
+    effects = core.on_configuration(during("ending", to(accesspoints=("accesspoint-2",))), 10.5)
+    told = [message for e in effects if isinstance(e, Send) and e.to == "matcher-1" for message in e.messages]
+    assert [type(message) for message in told] == [MatchRequest, Subscribe, ScaleEnd]
+
+
+def test_one_that_has_left_lets_questions_for_the_past_through() -> None:
+    """As long as the scaling runs they wait for it, and a matcher that leaves may take minutes to hand over."""
+    question = FindPublications(OLD_EPOCH, 1, "connpoint-1", record("s-1"), 0.0, 1.0, 10, [])
+    sends = leaving("changing", "ending").on_find_publications(question)
+    assert [(send.to, send.messages[0].accesspoints) for send in sends] == [
+        ("matcher-1", ["accesspoint-1", "accesspoint-2"]),
+        ("matcher-2", ["accesspoint-1", "accesspoint-2"]),
+    ]
+
+
+@pytest.mark.parametrize("phase", ["changing", "flushing", "ending"])
+def test_one_that_has_left_says_nothing_twice(phase: Phase) -> None:
+    core = leaving("changing", "ending")
+    assert core.on_configuration(during(phase, to(accesspoints=("accesspoint-2",))), 11.0) == []
+    assert core.scaling.state is State.LEFT
+
+
+def test_one_that_has_left_tells_a_matcher_that_is_linked_again() -> None:
+    (cut, end) = leaving("changing", "ending").on_matcher_up("matcher-2")
+    assert (cut, end) == (Send("matcher-2", NEW_CUT), Send("matcher-2", [ScaleEnd(NEW_EPOCH)]))
+
+
+def test_one_that_has_left_may_be_taken_in_again() -> None:
+    core = leaving("changing", "ending")
+    left = msgspec.structs.replace(ENDED, accesspoints=("accesspoint-2",))
+    again = Target(NEW_EPOCH + 1, ("accesspoint-1", "accesspoint-2"), ENDED.matchers, ENDED.exitpoints)
+    change = Change("scaling-2", "flushing", again, {})
+    core.on_configuration(msgspec.structs.replace(left, change=change), 11.0)
+    assert [send.to for send in core.on_publications([publications(1)], 11.0, 0)] == ["matcher-1", "matcher-2"]
 
 
 def test_one_that_takes_no_part_does_nothing() -> None:

@@ -1,12 +1,13 @@
 """What a matcher tells access points of its anchors: the whole list, then what changes, and who knows what."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from braid.messages import Anchors, AnchorsKnown, Send
 from braid.subscription import SubscriptionRecord
+from services.matcher import anchor_counts
 from services.matcher import announcing as module
 from services.matcher.announcing import Announcing
 from services.matcher.holdings import Holdings
@@ -20,6 +21,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_MAX", 3)
     monkeypatch.setattr(module, "PARTS_UNDER_WAY_MAX", 2)
     monkeypatch.setattr(module, "LOOKS_AT_ONCE", 4)
+    monkeypatch.setattr(anchor_counts, "PAGE_MAX", 5)
 
 
 def anchors(*numbers: int) -> list[str]:
@@ -306,3 +308,38 @@ def test_whatever_happens_nothing_is_missed_and_all_is_known_in_the_end(seed: in
             linked.link(name)
     linked.deliver_all()
     linked.check_all_is_known()
+
+
+def test_a_list_is_walked_as_far_as_there_is_room_to_send() -> None:
+    """There may be a million anchors, and messages have their turn meanwhile."""
+    holdings, made = announcing(*range(100))
+    walked: list[str] = []
+
+    def walk() -> Iterator[tuple[int, str]]:
+        for page, text in original():
+            walked.append(text)
+            yield page, text
+
+    original = made._counts.walk
+    made._counts.walk = walk  # type: ignore[method-assign]  # counts how far it is walked
+    (send,) = made.on_accesspoint_up(FIRST)
+    assert [len(message.added) for message in send.messages] == [3, 3]
+    assert len(walked) == 7
+    assert not made.is_known(anchor(50))
+    assert holdings.index.get("s-50") is not None
+
+
+def test_of_a_list_that_is_not_whole_what_was_told_is_known() -> None:
+    _, made = announcing(*range(20))
+    made.on_accesspoint_up(FIRST)
+    assert not made.is_known(anchor(0))
+    known(made, 1)
+    assert [made.is_known(anchor(number)) for number in (0, 2, 3, 19)] == [True, True, False, False]
+
+
+def test_what_is_on_no_list_any_more_need_not_be_told_with_the_list() -> None:
+    """A call about it may wait for an answer since before the link came up."""
+    holdings, made = announcing(*range(20))
+    holdings.remove("s-19", [])
+    made.on_accesspoint_up(FIRST)
+    assert made.is_known(anchor(19))

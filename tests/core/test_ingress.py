@@ -1,9 +1,10 @@
 """The retry loop: accepted, logged, sent, sent again, confirmed, forgotten; and never more than the window."""
 
+import msgspec
 import pytest
 
 from braid.messages import Confirmed, Publications, Send
-from braid.topology import Configuration
+from braid.topology import Change, Configuration, Phase, Target
 from services.connpoint.ingress import IngressCore
 from tests.core.ingress_cases import CONFIGURATION, EVEN, ODD, ORIGIN, SETTINGS, configured, confirm, publish, sent
 
@@ -156,6 +157,39 @@ def test_a_slice_that_returned_brings_the_retry_forward() -> None:
     assert core.on_tick(100.7) == []
     assert [sequence for _, sequence, _, _ in sent(core.on_tick(100.9))] == [1]
     assert sent(core.on_logged(unlogged, 101.0, 0)) == [("accesspoint-1", 2, 1, 0)]
+
+
+def leaving(phase: Phase) -> Configuration:
+    """The second access point is left out."""
+    target = Target(2, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
+    return msgspec.structs.replace(CONFIGURATION, change=Change("scaling-1", phase, target, {}))
+
+
+def test_what_went_to_an_access_point_that_has_left_is_sent_again_soon() -> None:
+    """It came there behind its last word, or before it: then it is confirmed in a moment."""
+    core = configured()
+    publish(core, EVEN)
+    publish(core, ODD)
+    core.on_configuration(leaving("ending"))
+    assert core.on_tick(100.1) == []
+    assert sent(core.on_tick(100.41)) == [("accesspoint-1", 2, 0, 0)]
+    core.on_configuration(Configuration(2, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",)))
+    assert core.on_tick(101.0) == []
+
+
+@pytest.mark.parametrize("phase", ["copying", "moving", "changing", "flushing"])
+def test_before_its_last_word_an_access_point_that_leaves_sends_on_what_it_has(phase: Phase) -> None:
+    core = configured()
+    publish(core, ODD)
+    core.on_configuration(leaving(phase))
+    assert core.on_tick(100.1) == core.on_tick(101.9) == []
+
+
+def test_what_is_not_logged_is_not_sent_when_an_access_point_leaves() -> None:
+    core = configured()
+    core.accept(ODD, [b"x"], 100.0)
+    core.on_configuration(leaving("ending"))
+    assert core.on_tick(100.1) == core.on_tick(101.0) == []
 
 
 def test_a_slice_that_returned_does_not_put_a_retry_off() -> None:

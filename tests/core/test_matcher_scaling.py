@@ -145,6 +145,17 @@ def test_who_leaves_hands_over_everything_and_says_when_it_is_drained() -> None:
     assert list(core.index.ids()) == []
 
 
+def test_what_is_heard_early_is_kept_once_however_often_its_link_breaks() -> None:
+    """A sender begins anew with what is under way; a receiver that hears nothing from ZooKeeper must not gather it."""
+    core = matcher("matcher-2")
+    early = [chunk(1, *MOVING[:3]), chunk(2, *MOVING[3:], ends="copy")]
+    for _ in range(3):
+        core.scaling.on_peer_up("matcher-1")
+        for message in early:
+            core.scaling.on_add_matcher_state("matcher-1", message)
+    assert core.scaling._of(NEW_EPOCH).chunks == [("matcher-1", message) for message in early]
+
+
 def test_what_is_heard_before_the_configuration_counts() -> None:
     core = receiver()
     early = [chunk(1, *MOVING[:3]), chunk(2, *MOVING[3:], ends="copy")]

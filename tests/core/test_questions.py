@@ -4,19 +4,21 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from braid.messages import FindPublications, FindSubscriptions, PublicationsFound, Send, SubscriptionsFound
-from braid.topology import Change, Configuration, Target
+from braid.topology import Change, Configuration, Phase, Target
 from services.connpoint.questions import Answers, Asked, Questions
 from tests.core.kept_cases import question
 
 BEFORE = Configuration(1, ("accesspoint-1", "accesspoint-2"), ("matcher-1",), ("exitpoint-1",))
 AFTER = Configuration(2, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
 TARGET = Target(2, AFTER.accesspoints, AFTER.matchers, AFTER.exitpoints)
-DURING = Configuration(
-    1, BEFORE.accesspoints, BEFORE.matchers, BEFORE.exitpoints, change=Change("scaling-1", "ending", TARGET, {})
-)
 THROUGH_THE_SECOND = 1
+
+
+def during(phase: Phase) -> Configuration:
+    return replace(BEFORE, change=Change("scaling-1", phase, TARGET, {}))
 
 
 async def test_a_question_is_asked_again_at_once_when_its_access_point_has_left() -> None:
@@ -29,9 +31,9 @@ async def test_a_question_is_asked_again_at_once_when_its_access_point_has_left(
 
     asking = asyncio.ensure_future(questions.ask(THROUGH_THE_SECOND, make))
     await asyncio.sleep(0)
-    questions.on_configuration(DURING)
-    assert [send.to for send in sent] == ["accesspoint-2"], "its link is there until the end"
-    questions.on_configuration(AFTER)
+    questions.on_configuration(during("flushing"))
+    assert [send.to for send in sent] == ["accesspoint-2"], "it sends on what it has until its last word"
+    questions.on_configuration(during("ending"))
     assert [send.to for send in sent] == ["accesspoint-2", "accesspoint-1"]
     (question,) = sent[-1].messages
     assert question.epoch == 2
@@ -47,7 +49,7 @@ async def test_while_a_scaling_runs_old_and_new_access_points_bring_a_question_t
     """Those that leave may have sent something in the new epoch before."""
     sent: list[Send] = []
     questions = Questions(timeout_s=5.0, perform=sent.extend)
-    questions.on_configuration(DURING)
+    questions.on_configuration(during("ending"))
 
     def make(epoch: int, ref: int) -> FindPublications:
         return question(ref, epoch=epoch)

@@ -13,6 +13,7 @@ from tests.simulation.kafka import (
     TakenForDeadSimulation,
     TakenOverSimulation,
 )
+from tests.simulation.leaving import DeafToTheEndSimulation, LeavingScalingSimulation
 from tests.simulation.past import (
     DistinctScalingSimulation,
     DistinctSimulation,
@@ -49,6 +50,8 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "crashing-scaling": CrashingScalingSimulation,
     "stalling-scaling": StallingScalingSimulation,
     "overtaking-scaling": CallsAreOvertaken,
+    "leaving-scaling": LeavingScalingSimulation,
+    "deaf-leaving-scaling": DeafToTheEndSimulation,
     "kafka": KafkaSimulation,
     "kafka-taken-over": TakenOverSimulation,
     "kafka-taken-for-dead": TakenForDeadSimulation,

@@ -134,12 +134,15 @@ class Simulation:
         if not connpoint.takes_calls():
             return
         sensor = self.random.randrange(self.sensor_count)
-        # Some have no anchor, so that publications for them visit every matcher that keeps one.
-        filter = self.random.choice((*3 * (f"sensor = {sensor}",), f"sensor between {sensor} and {sensor}"))
+        filter = self.random.choice(self._filters(sensor))
         now_s = self.scheduler.now_s
         from_s = now_s - self.random.uniform(0.1, 3.0) if self.random.random() < self.past_odds else None
         record = SubscriptionRecord("", f"subscriber-{number}", connpoint.name, filter, now_s, from_s)
         self.subscribe(connpoint, record, number, sensor)
+
+    def _filters(self, sensor: int) -> tuple[str, ...]:
+        """Some have no anchor, so that publications for them visit every matcher that keeps one."""
+        return (*3 * (f"sensor = {sensor}",), f"sensor between {sensor} and {sensor}")
 
     def subscribe(self, connpoint: SimulatedConnPoint, record: SubscriptionRecord, number: int, sensor: int) -> None:
         """Gives it an id."""

@@ -56,6 +56,7 @@ class SimulatedZooKeeper:
         self.coordinators: list[SimulatedCoordinator] = []
         self.on_record: Callable[[ScalingRecord | None], None] = lambda _record: None
         self.heard_within_s = HEARD_WITHIN_S
+        self.heard_late_s: dict[str, float] = {}  # by layer, where it hears later than the others
         self.is_away = False
         self.was_unheard = False  # by anybody, for longer than others wait
         self._told: set[tuple[str, str]] = set()
@@ -164,7 +165,8 @@ class SimulatedZooKeeper:
             elif area == "configuration":
                 watcher.on_configuration(self.configuration)
 
-        self.scheduler.at(self.scheduler.random.uniform(0, self.heard_within_s), tell)
+        within_s = self.heard_late_s.get(watcher.name.rpartition("-")[0], self.heard_within_s)
+        self.scheduler.at(self.scheduler.random.uniform(0, within_s), tell)
 
 
 class SimulatedCoordinator:

@@ -1,0 +1,44 @@
+"""Access points that leave: nothing is lost that comes to them behind their last word, whoever hears of it late."""
+
+import pytest
+
+from services.accesspoint.scaling import AccessPointScaling
+from services.connpoint.retrying import RetryLoop
+from services.matcher.scaling import MatcherScaling
+from tests.simulation.leaving import DeafToTheEndSimulation, LeavingScalingSimulation
+from tests.simulation.seeds import from_seed, is_caught, name_of, parts, problems_of
+
+
+@pytest.mark.parametrize("seeds", [range(96, 97), range(121, 122)], ids=name_of)
+def test_what_comes_behind_the_last_word_is_not_lost(seeds: range) -> None:
+    """In these an access point that had left, and did not know it, sent something past the matcher that wanted it."""
+    assert problems_of(LeavingScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 95), ids=name_of)
+def test_all_guarantees_hold_while_access_points_leave(seeds: range) -> None:
+    assert problems_of(LeavingScalingSimulation, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 30), ids=name_of)
+def test_all_guarantees_hold_while_one_that_left_hears_nothing_of_it(seeds: range) -> None:
+    assert problems_of(DeafToTheEndSimulation, seeds) == []
+
+
+@pytest.mark.slow
+def test_the_last_word_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, and with matchers that take what comes from one that left, something is lost."""
+    monkeypatch.setattr(AccessPointScaling, "has_left", False)
+    monkeypatch.setattr(MatcherScaling, "takes_from", lambda *_: True)
+    monkeypatch.setattr(RetryLoop, "_bring_forward", lambda *_: None)
+    assert is_caught(from_seed(96, LeavingScalingSimulation), "lost")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "kind"), [(13, "misplaced"), (23, "lost")])
+def test_nothing_may_be_taken_from_one_that_left(monkeypatch: pytest.MonkeyPatch, first: int, kind: str) -> None:
+    """One that did not hear of its end sends a subscription that nobody copies any more, and past who wants it."""
+    monkeypatch.setattr(MatcherScaling, "takes_from", lambda *_: True)
+    assert is_caught(from_seed(first, DeafToTheEndSimulation), kind)
