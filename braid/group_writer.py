@@ -56,8 +56,8 @@ class GroupWriter(ABC, Generic[T]):
     def _again(self, operations: list[T]) -> list[T]:
         """Which of the operations of a failed write are tried again with the next one: nobody was told of these."""
 
-    async def _slice(self) -> None:
-        """A bit of whatever is to be done between writes."""
+    def _on_told(self) -> None:
+        """Whoever waited for a write has heard of it."""
 
     async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Runs blocking work on the writer's thread."""
@@ -79,12 +79,12 @@ class GroupWriter(ABC, Generic[T]):
 
     def flush(self) -> None:
         """Writes what waits; under "interval" it also forces to the disk what was written since the last time."""
-        if self._writing is None and self._wants_to_work():
+        if self._writing is None and self._has_writes():
             self._writing = asyncio.get_running_loop().create_task(self._write_queued())
         if self._forcing is None and self._is_forcing_due():
             self._forcing = asyncio.get_running_loop().create_task(self._force())
 
-    def _wants_to_work(self) -> bool:
+    def _has_writes(self) -> bool:
         return bool(self._queued or self._done)
 
     def _is_forcing_due(self) -> bool:
@@ -107,10 +107,10 @@ class GroupWriter(ABC, Generic[T]):
     async def _write_queued(self) -> None:
         try:
             # Asked before every write: under load this goes on without end.
-            while self._wants_to_work():
-                if (self._queued or self._done) and not await self._write_group():
+            while self._has_writes():
+                if not await self._write_group():
                     return  # it is tried again with the next flush
-                await self._slice()
+                self._on_told()
         finally:
             self._writing = None
 

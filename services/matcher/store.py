@@ -98,6 +98,7 @@ class MatcherStore(GroupWriter[Operation]):
         self._bulk: Bulk[Operation] = Bulk()
         self._bulk_at_s = 0.0
         self._turn = 0  # which kind of long work is next
+        self._working: asyncio.Task[None] | None = None  # at long work
         self._expired: list[str] = []  # ids of subscriptions whose space was reclaimed
         self.on_expired: Callable[[list[str]], None] = lambda _ids: None
 
@@ -310,8 +311,38 @@ class MatcherStore(GroupWriter[Operation]):
         else:
             self.queue([], begin)
 
-    def _wants_to_work(self) -> bool:
-        return super()._wants_to_work() or any(is_due() for is_due, _ in self._long_work())
+    def flush(self) -> None:
+        """Long work is not done by whoever writes: its slices take a millisecond or two of the thread, but on a busy
+        machine it may be fifty until the event loop hears that one has ended, and no write need wait for that.
+        """
+        super().flush()
+        if self._working is None and self._has_long_work():
+            self._working = asyncio.get_running_loop().create_task(self._work())
+
+    def _on_told(self) -> None:
+        self.flush()
+
+    def _has_long_work(self) -> bool:
+        return any(is_due() for is_due, _ in self._long_work())
+
+    async def _work(self) -> None:
+        try:
+            while self._has_long_work():
+                began_s = time.monotonic()
+                await self._slice()
+                if self._writing is not None:  # then it takes half of the time at most
+                    await asyncio.sleep(time.monotonic() - began_s)
+        finally:
+            self._working = None
+
+    async def finish(self) -> None:
+        await super().finish()
+        while self._working is not None or self._has_long_work():
+            if self._working is not None:
+                await self._working
+            else:
+                await self._work()
+            await super().finish()
 
     def _is_upkeep_due(self) -> bool:
         return self._is_open and time.monotonic() >= self._upkeep_at_s
@@ -326,7 +357,7 @@ class MatcherStore(GroupWriter[Operation]):
         ]
 
     async def _slice(self) -> None:
-        """Whatever is to be done has its turn; where writes take long, the upkeep is due whenever it is asked for."""
+        """Whatever is to be done has its turn; where slices take long, the upkeep is due whenever it is asked for."""
         kinds = self._long_work()
         for turn in range(self._turn, self._turn + len(kinds)):
             is_due, work = kinds[turn % len(kinds)]
