@@ -127,6 +127,9 @@ SUBSCRIPTIONS_EXPIRED = Gauge(
     "braid_subscriptions_expired", "Subscriptions whose space a matcher reclaimed after their end, since start"
 )
 STORAGE_BYTES = Gauge("braid_storage_bytes", "Disk that a matcher's subscriptions and kept publications use")
+STORAGE_TRASH_BYTES = Gauge(
+    "braid_storage_trash_bytes", "Of these, what belongs to windows that went, and is still to be given back"
+)
 STORAGE_ENTRIES = Gauge(
     "braid_storage_entries", "Entries in the lists of a matcher on disk; expired ones until they go"
 )

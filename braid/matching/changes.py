@@ -2,15 +2,27 @@
 
 import math
 import struct
+from collections.abc import Sequence
+
+import numpy as np
 
 from braid.matching.engine import changing
-from braid.matching.engine.changing import CHANGE, DONE
+from braid.matching.engine.changing import (
+    CHANGE,
+    DONE,
+    FLAGS,
+    FROM_S,
+    HOME_NUMBER,
+    NUMBER,
+    ROWS_END,
+    TEXT_END,
+    UNTIL_S,
+)
 from braid.matching.engine.memory import CHANGES, GIVEN, INPUT, Memory
 from braid.matching.engine.programs import WINDOWED
 from braid.subscription import SubscriptionRecord
 
 _END_OF_FILTER = "\0"  # a number must not run into the next filter
-_CHANGE_BYTES = 8 * CHANGE
 _ROW_BYTES = 80
 _write_change = struct.Struct("=qqqddqqq").pack_into
 
@@ -28,7 +40,7 @@ class Changes:
         self._addresses = memory.addresses
         self._texts, self._rows, self._changes = (memory.buffer(region) for region in (INPUT, GIVEN, CHANGES))
         self._words = memory.view(CHANGES, ADDED_AT_ONCE * CHANGE).reshape(-1, CHANGE)
-        self.begin()
+        self._instants_s = self._words.view(np.float64)
 
     def add(self, record: SubscriptionRecord, number: int, home: int, flags: int, rows: bytes) -> bool:
         """False when its filter is not plain."""
@@ -36,40 +48,46 @@ class Changes:
         self._texts[: len(text)] = text
         if rows:
             self._rows[: len(rows)] = rows
-        self._write(0, record, number, home, flags, text_end=len(text), rows_end=len(rows))
+        self._write(record, number, home, flags, text_end=len(text), rows_end=len(rows))
         return changing.change(self._addresses, changing.ADD_PLAIN, 0, 1) == 1
 
     def add_rows(self, record: SubscriptionRecord, number: int, home: int, flags: int, rows: bytes) -> None:
         """The rows are those of the whole subscription."""
         self._rows[: len(rows)] = rows
-        self._write(0, record, number, home, flags, text_end=0, rows_end=len(rows))
+        self._write(record, number, home, flags, text_end=0, rows_end=len(rows))
         changing.change(self._addresses, changing.ADD_ROWS, 0, 1)
 
-    def begin(self) -> None:
-        """A batch of at most `ADDED_AT_ONCE`. Until it is added, nothing else may be."""
-        self._batch_texts: list[str] = []
-        self._batch_rows: list[bytes] = []
-        self._text_end = self._rows_end = 0
-
-    def put(self, record: SubscriptionRecord, number: int, home: int, flags: int, rows: bytes) -> None:
-        """The next one of the batch."""
-        filter = record.filter
-        self._text_end += (len(filter) if filter.isascii() else len(filter.encode())) + len(_END_OF_FILTER)
-        self._rows_end += len(rows)
-        self._write(
-            len(self._batch_texts), record, number, home, flags, text_end=self._text_end, rows_end=self._rows_end
-        )
-        self._batch_texts.append(filter)
-        if rows:
-            self._batch_rows.append(rows)
-
-    def add_batch(self) -> list[int]:
-        """For each of the batch, 0 when its filter is not plain and it was left out."""
-        count = len(self._batch_texts)
-        self._texts[: self._text_end] = "".join([text + _END_OF_FILTER for text in self._batch_texts]).encode()
-        self._rows[: self._rows_end] = b"".join(self._batch_rows)
+    def add_many(
+        self,
+        records: Sequence[SubscriptionRecord],
+        numbers: Sequence[int],
+        homes: Sequence[int],
+        flags: Sequence[int],
+        rows: Sequence[bytes],
+    ) -> list[int]:
+        """At most `ADDED_AT_ONCE`, column by column. For each, 0 when its filter is not plain and it was left out."""
+        count = len(records)
+        texts = [record.filter for record in records]
+        octets = (_END_OF_FILTER.join(texts) + _END_OF_FILTER).encode()
+        sizes = [len(text) for text in texts] if octets.isascii() else [len(text.encode()) for text in texts]
+        all_rows = b"".join(rows)
+        self._texts[: len(octets)] = octets
+        self._rows[: len(all_rows)] = all_rows
+        words, instants_s = self._words[:count], self._instants_s[:count]
+        words[:, NUMBER] = numbers
+        words[:, FLAGS] = flags
+        words[:, HOME_NUMBER] = homes
+        instants_s[:, FROM_S] = -math.inf
+        instants_s[:, UNTIL_S] = math.inf
+        words[:, TEXT_END] = np.cumsum(sizes) + len(_END_OF_FILTER) * np.arange(1, count + 1)
+        words[:, ROWS_END] = np.cumsum([len(one) for one in rows]) // _ROW_BYTES
+        words[:, DONE] = 0
+        for place, record in enumerate(records):
+            if record.from_s is not None or record.until_s is not None:
+                words[place, FLAGS] |= WINDOWED
+                instants_s[place, FROM_S], instants_s[place, UNTIL_S] = _window(record)
         changing.change(self._addresses, changing.ADD_PLAIN, 0, count)
-        done: list[int] = self._words[:count, DONE].tolist()
+        done: list[int] = words[:, DONE].tolist()
         return done
 
     def remove(self, number: int) -> None:
@@ -79,20 +97,13 @@ class Changes:
         changing.change(self._addresses, changing.ADAPT, 0, 0)
 
     def _write(
-        self, i: int, record: SubscriptionRecord, number: int, home: int, flags: int, *, text_end: int, rows_end: int
+        self, record: SubscriptionRecord, number: int, home: int, flags: int, *, text_end: int, rows_end: int
     ) -> None:
-        from_s, until_s = record.from_s, record.until_s
-        if from_s is not None or until_s is not None:
+        if record.from_s is not None or record.until_s is not None:
             flags |= WINDOWED
-        _write_change(
-            self._changes,
-            i * _CHANGE_BYTES,
-            number,
-            flags,
-            home,
-            -math.inf if from_s is None else from_s,
-            math.inf if until_s is None else until_s,
-            text_end,
-            rows_end // _ROW_BYTES,
-            0,
-        )
+        _write_change(self._changes, 0, number, flags, home, *_window(record), text_end, rows_end // _ROW_BYTES, 0)
+
+
+def _window(record: SubscriptionRecord) -> tuple[float, float]:
+    from_s, until_s = record.from_s, record.until_s
+    return -math.inf if from_s is None else from_s, math.inf if until_s is None else until_s

@@ -61,7 +61,7 @@ class Given(NamedTuple):
     relations: frozenset[Relation] = frozenset()
 
 
-_NOTHING_GIVEN = Given(b"", 0)
+NOTHING_GIVEN = Given(b"", 0)
 
 
 class Choice(NamedTuple):
@@ -74,7 +74,7 @@ class Choice(NamedTuple):
 def compile_parts(record: SubscriptionRecord, writer: RowWriter, shapes: TopicShapes) -> Given:
     """All but its filter."""
     if not record.words and not record.topic and record.zone is None:
-        return _NOTHING_GIVEN
+        return NOTHING_GIVEN
     rows, flags, topic = b"", 0, None
     if record.words:
         rows = writer.words(record.words)

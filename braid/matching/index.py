@@ -4,7 +4,8 @@
 everything, with what is left to Python. One thread at a time may use it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy as np
 from braid.filters import FilterError, Value
 from braid.filters.literals import literal_problem
 from braid.instants import format_instant
+from braid.matching.batches import batches
 from braid.matching.chains import Position
-from braid.matching.changes import ADDED_AT_ONCE, Changes
+from braid.matching.changes import Changes
 from braid.matching.checking import Checks
-from braid.matching.compiling import Given, compile_parts, compile_whole
+from braid.matching.compiling import NOTHING_GIVEN, Given, compile_parts, compile_whole
 from braid.matching.engine import changing, counts, gathering, program_slots, programs
 from braid.matching.engine.hashing import SECRET_WORDS, new_secret
 from braid.matching.engine.memory import COUNTS, MATCHED, SUBSCRIPTIONS, SUBSCRIPTIONS_MAX, Memory
@@ -29,7 +31,7 @@ from braid.matching.previous import PreviousPublications
 from braid.matching.publications import ExtraKeys, in_canonical_form
 from braid.matching.records import Records
 from braid.matching.relations import Relations
-from braid.matching.room import CHARACTERS_AT_ONCE, IndexFullError, Room
+from braid.matching.room import IndexFullError, Room
 from braid.matching.row_writing import RowWriter
 from braid.matching.search import Search, chunks
 from braid.matching.topic_shapes import TopicShapes
@@ -112,16 +114,9 @@ class MatchIndex:
         Those that cannot be added are left out: what `add` raises for the first of them is raised when all others are
         there. Only a full index ends it at once.
         """
-        batch: dict[str, SubscriptionRecord] = {}
-        size = 0
         refusals: list[ValueError] = []
-        for record in records:
-            if record.id in batch or len(batch) == ADDED_AT_ONCE or size > CHARACTERS_AT_ONCE:
-                refusals += self._add_batch(batch.values())
-                batch, size = {}, 0
-            batch[record.id] = record
-            size += len(record.filter) + sum(map(len, record.words))
-        refusals += self._add_batch(batch.values())
+        for batch in batches(records):
+            refusals += self._add_batch(batch)
         if refusals:
             raise refusals[0]
 
@@ -242,34 +237,54 @@ class MatchIndex:
             self._home_names.append(name)
         return number
 
-    def _add_batch(self, records: Collection[SubscriptionRecord]) -> list[ValueError]:
+    def _add_batch(self, records: list[SubscriptionRecord]) -> list[ValueError]:
         """Of distinct ids; what was raised for those that cannot be added."""
-        filter_bytes = sum(len(record.filter) for record in records)
+        filter_bytes = sum([len(record.filter) for record in records])
         self._room.check(len(records), filter_bytes, len(self._records), len(self._home_names))
-        together: list[tuple[SubscriptionRecord, int, Given]] = []
-        left: list[SubscriptionRecord] = []
+        # Most have nothing but a filter, which the engine reads itself. Only the others are looked at one by one.
+        together = [record for record in records if _is_only_filter(record)]
+        numbers = self._records.reserve_many(len(together))
+        parts = [NOTHING_GIVEN] * len(together)
         refusals: list[ValueError] = []
-        self._changes.begin()
-        for record in records:
+        for record in records if len(together) < len(records) else ():
+            if _is_only_filter(record):
+                continue
             try:
-                number, parts = self._prepare(record)
+                number, given = self._prepare(record)
             except ValueError as error:
                 refusals.append(error)
                 continue
-            self._changes.put(record, number, self._home(record.home), parts.flags, parts.rows)
-            together.append((record, number, parts))
-        done = self._changes.add_batch()
-        self._keep_many([one for one, is_plain in zip(together, done, strict=True) if is_plain])
-        for (record, number, _), is_plain in zip(together, done, strict=True):
-            if not is_plain:
-                self._give_up(record, number)
-                left.append(record)
+            together.append(record)
+            numbers.append(number)
+            parts.append(given)
+        left = self._add_together(together, numbers, parts) if together else []
         for record in left:
             try:
                 self.add(record)
             except ValueError as error:
                 refusals.append(error)
         return refusals
+
+    def _add_together(
+        self, records: list[SubscriptionRecord], numbers: list[int], parts: list[Given]
+    ) -> list[SubscriptionRecord]:
+        """Returns those whose filters the engine does not read itself."""
+        homes = {name: self._home(name) for name in dict.fromkeys([record.home for record in records])}
+        done = self._changes.add_many(
+            records,
+            numbers,
+            [homes[record.home] for record in records],
+            [given.flags for given in parts],
+            [given.rows for given in parts],
+        )
+        if all(done):
+            self._keep_many(records, numbers, parts)
+            return []
+        self._keep_many(list(compress(records, done)), list(compress(numbers, done)), list(compress(parts, done)))
+        left = [(record, number) for record, number, is_done in zip(records, numbers, done, strict=True) if not is_done]
+        for record, number in left:
+            self._give_up(record, number)
+        return [record for record, _ in left]
 
     def _prepare(self, record: SubscriptionRecord) -> tuple[int, Given]:
         """A number for what is on its way in, and all of it but its filter."""
@@ -302,13 +317,11 @@ class MatchIndex:
         if not self._checks.looked_back_to:
             self.previous.clear()
 
-    def _keep_many(self, together: list[tuple[SubscriptionRecord, int, Given]]) -> None:
-        records = [record for record, _, _ in together]
-        for id in self._records.known_of([record.id for record in records]):
-            self._remove(id)
-        self._records.put_many([number for _, number, _ in together], records)
-        for record, number, parts in together:
-            self._check_later(record, number, parts)
+    def _keep_many(self, records: list[SubscriptionRecord], numbers: list[int], parts: list[Given]) -> None:
+        self._records.put_many(numbers, records, self._remove)
+        for record, number, given in zip(records, numbers, parts, strict=True):
+            if given is not NOTHING_GIVEN:
+                self._check_later(record, number, given)
         if not self._checks.looked_back_to:
             self.previous.clear()
 
@@ -327,3 +340,7 @@ class MatchIndex:
             self._shapes.remove(number, record)
         self._checks.remove(number)
         return record
+
+
+def _is_only_filter(record: SubscriptionRecord) -> bool:
+    return not record.words and not record.topic and record.zone is None and record.filter.isascii()

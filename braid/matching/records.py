@@ -5,7 +5,7 @@ when somebody asks for it; those of one subscriber are a chain through two array
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -82,6 +82,16 @@ class Records:
         self._behind.append(NOBODY)
         return number
 
+    def reserve_many(self, count: int) -> list[int]:
+        free = self._free[max(0, len(self._free) - count) :]
+        del self._free[len(self._free) - len(free) :]
+        first, more = len(self._encoded), count - len(free)
+        self._encoded += [None] * more
+        nobody = array("i", [NOBODY]) * more
+        self._before += nobody
+        self._behind += nobody
+        return [*free, *range(first, first + more)]
+
     def release(self, number: int) -> None:
         self._free.append(number)
 
@@ -91,18 +101,17 @@ class Records:
         self.ids[number] = record.id
         self._chain(number, record.subscriber)
 
-    def put_many(self, numbers: list[int], records: list[SubscriptionRecord]) -> None:
-        """Of ids that are not here; the same as putting each, some times faster."""
+    def put_many(self, numbers: list[int], records: list[SubscriptionRecord], remove: Callable[[str], object]) -> None:
+        """The same as putting each, some times faster; `remove` takes out what has the id of one of them already."""
+        ids = [record.id for record in records]
+        for place in self._numbers.add_many(ids, numbers):
+            remove(ids[place])
+            self._numbers[ids[place]] = numbers[place]
         encoded = self._encoded
         for number, record in zip(numbers, records, strict=True):
             encoded[number] = _encode(record)
-            self._chain(number, record.subscriber)
-        ids = [record.id for record in records]
-        self._numbers.put_many(ids, numbers)
         self.ids[numbers] = ids
-
-    def known_of(self, ids: Iterable[str]) -> list[str]:
-        return self._numbers.known_of(ids)
+        self._chain_many(np.array(numbers, dtype=np.int32), [record.subscriber for record in records])
 
     def _chain(self, number: int, subscriber: str) -> None:
         behind = self._first_of.get(subscriber, NOBODY)
@@ -111,6 +120,15 @@ class Records:
         self._behind[number] = behind
         if behind != NOBODY:
             self._before[behind] = number
+
+    def _chain_many(self, numbers: "np.ndarray[Any, np.dtype[np.int32]]", subscribers: list[str]) -> None:
+        firsts = self._first_of.exchange_many(subscribers, numbers.tolist(), NOBODY)
+        behind = np.array(firsts, dtype=np.int32)
+        has_one_behind = behind != NOBODY
+        all_before, all_behind = (np.frombuffer(chain, dtype=np.int32) for chain in (self._before, self._behind))
+        all_before[numbers] = NOBODY
+        all_behind[numbers] = behind
+        all_before[behind[has_one_behind]] = numbers[has_one_behind]
 
     def take(self, id: str) -> SubscriptionRecord:
         number = self._numbers.pop(id)

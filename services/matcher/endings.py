@@ -1,6 +1,6 @@
 """When the windows of subscriptions end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from braid.id_tables import IdMap
@@ -29,6 +29,13 @@ class Endings:
             if len(self._heap) > 2 * len(self._ends_s) + _OUTDATED_MAX:
                 self._heap = [(end_s, id) for id, end_s in self._ends_s.items()]
                 heapify(self._heap)
+
+    def note_many(self, records: Iterable[SubscriptionRecord]) -> None:
+        """The same as noting each; most have no end, and had none."""
+        known = self._ends_s if len(self._ends_s) else ()
+        for record in records:
+            if record.until_s is not None or (known and record.id in known):
+                self.note(record)
 
     def forget(self, id: str) -> None:
         self._ends_s.pop(id, None)

@@ -28,8 +28,7 @@ class Holdings:
     def recover(self, records: Iterable[SubscriptionRecord]) -> None:
         known = list(records)
         self.index.add_many(known)
-        for record in known:
-            self._endings.note(record)
+        self._endings.note_many(known)
         self._sorted_ids = None
 
     def get(self, id: str, hidden: Hidden) -> SubscriptionRecord | None:

@@ -334,6 +334,7 @@ class Matcher(ProbedSlice):
 
     def _show_storage(self, usage: Usage) -> None:
         metrics.STORAGE_BYTES.set(usage.disk_bytes)
+        metrics.STORAGE_TRASH_BYTES.set(usage.trash_bytes)
         metrics.STORAGE_ENTRIES.set(usage.entries)
         metrics.STORAGE_WAITING.labels("soon").set(self._store.queued)
         metrics.STORAGE_WAITING.labels("bulk").set(self._store.in_bulk)

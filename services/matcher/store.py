@@ -56,7 +56,7 @@ from services.matcher.storage.settings import StorageSettings
 log = structlog.get_logger()
 
 SEARCHES_MAX = 1_000  # at a time; who asked for one more asks again
-_RECOVERED_AT_ONCE = 5_000
+_RECOVERED_AT_ONCE = 2_000  # taking them into the index holds the event loop for some ten milliseconds
 _READ_AT_ONCE = 200  # records of kept publications, or fewer where they are large:
 _READ_PUBLICATIONS = 1_000  # so many come at once, by what came the last time
 _READ_BYTES = 1024 * 1024

@@ -45,6 +45,20 @@ def test_it_is_a_dictionary(changes: list[tuple[str, str, int]]) -> None:
         assert (id in made, made.get(id), made.get(id, -1)) == (id in plain, plain.get(id), plain.get(id, -1))
 
 
+def test_an_exchange_says_what_was_there_before() -> None:
+    made = IdMap[int]()
+    made["a"] = 1
+    assert made.exchange_many(["a", "b", "a"], [2, 3, 4], -1) == [1, -1, 2]
+    assert (dict(made), len(made)) == ({"a": 4, "b": 3}, 2)
+
+
+def test_many_that_are_added_change_nothing_that_is_there() -> None:
+    made = IdMap[int]()
+    made["a"] = 1
+    assert made.add_many(["b", "a", "c", "b"], [2, 3, 4, 5]) == [1, 3]
+    assert (dict(made), len(made)) == ({"a": 1, "b": 2, "c": 4}, 3)
+
+
 def test_no_part_is_large() -> None:
     names = [f"subscription-{number:032x}" for number in range(20_000)]
     made = IdSet(names)

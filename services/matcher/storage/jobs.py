@@ -1,92 +1,72 @@
-"""What is done in slices, so that nobody waits for it: emptying the trash, moving what must stay, counting the dead.
+"""What is done in slices, so that nobody waits for it: telling what expired, moving what must stay, counting the dead.
 
 Each job takes a number of entries and returns how many it has used up; `is_done` says whether it has come to its end. A
 job that a crash interrupts is begun again: moving the same entry twice writes the same bytes.
 """
 
-import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 from services.matcher.storage import keys
-from services.matcher.storage.closing import Closing
 from services.matcher.storage.database import DamagedError, Database, Write
 from services.matcher.storage.keys import ENTRIES_BEGIN
 from services.matcher.storage.records import Kind, Stored, StoredSubscription
 
-_ENTRIES_PER_FILE = 100  # removing a file counts as so many
-
-Tell = Callable[[list[Stored]], None]
+OnTold = Callable[[list[Stored]], None]
 
 
-class Empty:
-    """Tells of what has expired, where somebody listens, then moves a database to the trash, has it closed, and removes
-    it file by file.
+class Tell:
+    """Tells whoever listens of what has expired in a database; `done` takes it to the trash then. Where that fails, it
+    is tried again, and nobody is told twice.
+
+    Subscriptions are found by their ids, so that the publications among which they lie, which may be many more, are
+    looked at only where somebody wants to hear of these too.
     """
 
-    def __init__(self, trash: Path, database: Database | None, path: Path, tell_kinds: int, tell: Tell) -> None:
-        self._trash = trash
-        self.database = database
-        self.path = path
-        self._kinds = tell_kinds if database is not None and database.kinds & tell_kinds else 0
+    def __init__(self, database: Database, kinds: int, tell: OnTold, done: Callable[["Tell"], None]) -> None:
+        self.source = database
+        self._kinds = kinds & database.kinds
         self._tell = tell
-        self._at = ENTRIES_BEGIN
-        self._closing: Closing | None = None
+        self._done = done
+        self._at = ENTRIES_BEGIN if kinds & Kind.PUBLICATION else keys.BY_ID_BEGIN
+        self._end = None if kinds & Kind.PUBLICATION else keys.BY_ID_END
+        self._is_told = not self._kinds
         self.is_done = False
 
     def step(self, entries_max: int, now_s: float) -> int:
-        if self._kinds:
-            return self._tell_some(entries_max)
-        if self.database is not None:
-            self.set_aside()
-            return _ENTRIES_PER_FILE
-        files = list(self.path.iterdir()) if self.path.exists() else []
-        fitting = files[: max(1, entries_max // _ENTRIES_PER_FILE)]
-        for file in fitting:
-            shutil.rmtree(file) if file.is_dir() else file.unlink()
-        if len(fitting) == len(files):
-            shutil.rmtree(self.path, ignore_errors=True)
+        used = 0 if self._is_told else self._tell_some(entries_max)
+        if self._is_told:
+            self._done(self)
             self.is_done = True
-        return max(1, len(fitting)) * _ENTRIES_PER_FILE
-
-    def set_aside(self) -> None:
-        """It is in the trash from here on. Its name is free again when it is closed."""
-        assert self.database is not None
-        self._trash.mkdir(exist_ok=True)
-        number = 0
-        while (aside := self._trash / f"{self.database.name.replace('/', '_')}.{number}").exists():
-            number += 1
-        self.path = self.database.path.rename(aside)
-        self._closing = self.database.give_away()
-        self.database = None
-
-    def must_wait(self, timeout_s: float | None = 0.0) -> bool:
-        """Whether it is still being closed, after so long."""
-        if self._closing is not None and self._closing.wait(timeout_s):
-            self._closing = None
-        return self._closing is not None
+        return max(used, 1)
 
     def _tell_some(self, entries_max: int) -> int:
-        assert self.database is not None
         told: list[Stored] = []
         used = 0
         try:
-            for key, value in self.database.entries(self._at):
+            for key, value in self.source.entries(self._at, self._end):
                 if used == entries_max:
                     self._at = key
                     break
                 used += 1
-                if keys.split_key(key)[1] & self._kinds:
-                    record, lists = keys.decode_entry(key, value)
-                    if lists:
-                        told.append(record)
+                told += self._by_id(key, value) if self._end is not None else self._entry(key, value)
             else:
-                self._kinds = 0
+                self._is_told = True
         except (DamagedError, ValueError):
-            self._kinds = 0  # it has expired; nobody can miss it
+            self._is_told = True  # it has expired; nobody can miss it
         if told:
             self._tell(told)
-        return max(used, 1)
+        return used
+
+    def _entry(self, key: bytes, value: bytes) -> list[Stored]:
+        if not keys.split_key(key)[1] & self._kinds:
+            return []
+        record, lists = keys.decode_entry(key, value)
+        return [record] if lists else []
+
+    def _by_id(self, key: bytes, value: bytes) -> list[Stored]:
+        by_id = keys.decode_by_id(key[len(keys.BY_ID_BEGIN) :].decode(), keys.opened(key, value))
+        payload = self.source.get(by_id.keys[0])
+        return [] if payload is None else [keys.subscription_in(payload)]
 
 
 class Move:
@@ -102,7 +82,7 @@ class Move:
         source: Database,
         target: Callable[[], Database],
         forgotten: Callable[[StoredSubscription, float], bool],
-        tell: Tell,
+        tell: OnTold,
         done: Callable[["Move"], None],
     ) -> None:
         self.source = source

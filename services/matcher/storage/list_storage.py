@@ -229,7 +229,7 @@ class ListStorage:
         self._write_filed(filed, now_s)
 
     def _check_room(self, records: int) -> None:
-        if self._upkeep.is_full:
+        if self._upkeep.disk.is_full:
             self._upkeep.usage.refused += records
             raise StorageFullError(f"the {self._settings.disk_bytes_max:,} bytes that may be used are used")
 
@@ -247,7 +247,7 @@ class ListStorage:
     def _write_all(self, writes: dict[Database, Write]) -> None:
         for database, write in writes.items():
             self._subscriptions.reading(partial(database.write, write))
-            self._upkeep.note_written(write.size)
+            self._upkeep.disk.written(database, write.size)
 
     def _file_subscription(
         self, record: StoredSubscription, lists: Sequence[bytes], now_s: float, writes: dict[Database, Write]

@@ -1,6 +1,7 @@
 """All records of a kind, or those of some lists, in pieces: for building an index anew and for handing records on."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from services.matcher.storage import keys
 from services.matcher.storage.database import DamagedError, Database
@@ -63,22 +64,32 @@ def _read_entries(
 
 
 def _read_base(database: Database, begin: bytes, filed: list[Filed], now_s: float, limit: int) -> bytes | None:
-    """Only subscriptions are there, and a matcher that starts waits for them: LevelDB's own checksums are enough."""
-    room, add, decode = limit - len(filed), filed.append, keys.decode_sole_subscription
-    for key, value in database.entries(max(begin, keys.ENTRIES_BEGIN)):
-        if room == 0:
-            return key
+    """Only subscriptions are there, and a matcher that starts waits for them: LevelDB's own checksums are enough, and
+    many are decoded at once.
+    """
+    at: bytes | None = max(begin, keys.ENTRIES_BEGIN)
+    while at is not None and len(filed) < limit:
+        room = limit - len(filed)
+        entries = list(islice(database.entries(at), room + 1))
+        at = entries.pop()[0] if len(entries) > room else None
         try:
-            record = decode(value)
-            names: tuple[bytes, ...] = (key[: key.index(0)],)
-            if record is None:
-                record, names = keys.decode_main_subscription(key, value)
+            filed += _live_subscriptions(entries, now_s)
         except ValueError as error:
             raise DamagedError(database, str(error)) from None
-        if names and record.until_s > now_s:
-            add(Filed(record, names))
-            room -= 1
-    return None
+    return at
+
+
+def _live_subscriptions(entries: list[tuple[bytes, bytes]], now_s: float) -> list[Filed]:
+    """Each once, by the first of its entries."""
+    records = keys.decode_sole_subscriptions([value for _, value in entries])
+    if records is None:
+        each = [keys.decode_main_subscription(key, value) for key, value in entries]
+        return [Filed(record, names) for record, names in each if names and record.until_s > now_s]
+    return [
+        Filed(record, (key[: key.index(0)],))
+        for record, (key, _) in zip(records, entries, strict=True)
+        if record.until_s > now_s
+    ]
 
 
 def _read_by_id(database: Database, begin: bytes, filed: list[Filed], now_s: float, limit: int) -> bytes | None:

@@ -45,7 +45,7 @@ class StoredPublication(msgspec.Struct, array_like=True, frozen=True, gc=False):
 Stored = StoredSubscription | StoredPublication
 
 
-class Filed(msgspec.Struct, array_like=True, frozen=True):
+class Filed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A record and the lists that it lies in."""
 
     record: Stored
@@ -93,11 +93,15 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct):
-    """Disk and databases, as they were last measured, and what was given up since the storage was opened."""
+    """Disk and databases, as they were last measured, and what was given up since the storage was opened.
+
+    What was written and removed since then is counted in `disk_bytes` too.
+    """
 
     disk_bytes: int = 0
     disk_bytes_max: int = 0
     damaged_bytes: int = 0  # of that, what is kept of damaged databases until somebody removes it
+    trash_bytes: int = 0  # of that, what belongs to databases that went, and is still to be given back
     databases: int = 0
     entries: int = 0  # written less removed; those that expired count until their database goes
     windows_dropped: int = 0

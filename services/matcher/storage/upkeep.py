@@ -1,7 +1,8 @@
 """The upkeep of a storage: windows that have passed go, the disk stays below its bound, a base that is mostly dead is
 rewritten.
 
-Whatever can take long is a job, done in slices. When the disk is nearly full, the window of publications that would
+Whatever can take long is a job, done in slices; only the files of what has gone are removed beside them (`trash.py`).
+When the disk is nearly full, the window of publications that would
 expire first goes first; subscriptions in it move to the base.
 """
 
@@ -10,11 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from services.matcher.storage.closing import Closing
 from services.matcher.storage.database import DamagedError, Database
-from services.matcher.storage.jobs import Count, Empty, Move
+from services.matcher.storage.disk_use import DiskUse
+from services.matcher.storage.jobs import Count, Move, Tell
 from services.matcher.storage.ledger import Ledger, Line, Lines
 from services.matcher.storage.records import Kind, Stored, StoredSubscription, Usage
 from services.matcher.storage.settings import StorageSettings
+from services.matcher.storage.trash import Trash, size_of
 from services.matcher.storage.windows import Windows
 
 OnExpire = Callable[[Sequence[Stored]], None]
@@ -25,22 +29,21 @@ _EVICT_TO = 0.9  # of the level from which publications are given up
 
 class Upkeep:
     def __init__(self, root: Path, parts: Sequence[Windows], settings: StorageSettings, ledger: Ledger) -> None:
-        self._trash = root / "trash"
+        self._trash = Trash(root / "trash")
         self._damaged = root / "damaged"
         self._parts = parts
         self._settings = settings
         self._ledger = ledger
         self._listeners: list[tuple[OnExpire, int]] = []
-        self._jobs: list[Empty | Move | Count] = []
+        self._jobs: list[Tell | Move | Count] = []
         self._measured_s = -math.inf
         self._counted_s = -math.inf
-        self._bytes_since = 0  # written since the disk was measured
-        self.usage = Usage(disk_bytes_max=settings.disk_bytes_max)
+        self.disk = DiskUse(self._trash, settings)
+        self._usage = Usage(disk_bytes_max=settings.disk_bytes_max)
 
     def open(self, now_s: float) -> None:
         self._counted_s = now_s
-        if self._trash.exists():
-            self._jobs = [Empty(self._trash, None, path, 0, self._tell) for path in sorted(self._trash.iterdir())]
+        self._trash.open()
         self.measure(now_s)
 
     def listen(self, on_expire: OnExpire, kinds: int) -> None:
@@ -48,30 +51,23 @@ class Upkeep:
 
     # Bounds
 
-    def note_written(self, size: int) -> None:
-        self._bytes_since += size
-
     @property
-    def is_full(self) -> bool:
-        return self.usage.disk_bytes + self._bytes_since >= self._settings.disk_bytes_max
-
-    @property
-    def is_nearly_full(self) -> bool:
-        level = self._settings.disk_bytes_max * self._settings.evict_from
-        return self.usage.disk_bytes + self._bytes_since >= level
+    def usage(self) -> Usage:
+        self._usage.trash_bytes = self._trash.bytes
+        self._usage.disk_bytes = self.disk.bytes
+        return self._usage
 
     def measure(self, now_s: float) -> None:
         self._measured_s = now_s
-        self._bytes_since = 0
         databases = [database for part in self._parts for database in part.all()]
         for database in databases:
             database.checkpoint()
-        self.usage.disk_bytes = sum(database.disk_bytes() for database in databases)
-        self.usage.disk_bytes += sum(_size(job.path) for job in self._jobs if isinstance(job, Empty))
-        self.usage.damaged_bytes = sum(_size(path) for path in self._damaged.iterdir()) if self._damaged.exists() else 0
-        self.usage.disk_bytes += self.usage.damaged_bytes
-        self.usage.databases = len(databases)
-        self.usage.entries = sum(database.entries_left for database in databases)
+        going = [job.source for job in self._jobs if isinstance(job, Tell)]
+        damaged = sum(map(size_of, self._damaged.iterdir())) if self._damaged.exists() else 0
+        self.disk.measured({database.name: database.disk_bytes() for database in (*databases, *going)}, damaged)
+        self._usage.damaged_bytes = damaged
+        self._usage.databases = len(databases)
+        self._usage.entries = sum(database.entries_left for database in databases)
         self.write_ledger()
 
     def write_ledger(self, *, closed: bool = False) -> None:
@@ -89,27 +85,23 @@ class Upkeep:
         for part in self._parts:
             for database in part.passed(now_s):
                 self._drop(part, database)
-        if not self._measured_s <= now_s < self._measured_s + _MEASURE_S or self.is_nearly_full:
+        if not self._measured_s <= now_s < self._measured_s + _MEASURE_S or self.disk.is_nearly_full:
             self.measure(now_s)
             self._plan(now_s)
+            self._trash.go_on()
         left = entries_max
-        while left > 0 and (job := self._next_job()) is not None:
+        while left > 0 and self._jobs:
+            job = self._jobs[0]
             left -= self._step(job, left, now_s)
             if job.is_done:
                 self._jobs.remove(job)
-        return bool(self._jobs)
+        # A slice with nothing to do but to wait would only be followed by the next one, so it waits a little.
+        is_removing = self._trash.is_busy(_WAIT_S if left == entries_max else 0.0)
+        if (failure := self._trash.failure()) is not None:
+            raise failure
+        return bool(self._jobs) or is_removing
 
-    def _next_job(self) -> "Empty | Move | Count | None":
-        """The first that need not wait. Where all must, one is waited for, a little: a slice with nothing in it would
-        only be followed by the next one.
-        """
-        for job in self._jobs:
-            if not isinstance(job, Empty) or not job.must_wait():
-                return job
-        first = self._jobs[0] if self._jobs else None
-        return first if isinstance(first, Empty) and not first.must_wait(_WAIT_S) else None
-
-    def _step(self, job: Empty | Move | Count, entries_max: int, now_s: float) -> int:
+    def _step(self, job: Tell | Move | Count, entries_max: int, now_s: float) -> int:
         try:
             return job.step(entries_max, now_s)
         except DamagedError as error:
@@ -121,28 +113,34 @@ class Upkeep:
 
     def _drop(self, part: Windows, database: Database) -> None:
         part.take_out(database)
-        self._jobs = [job for job in self._jobs if isinstance(job, Empty) or job.source is not database]
+        self._jobs = [job for job in self._jobs if job.source is not database]
+        self._usage.windows_dropped += 1
         kinds = 0
         for _, wanted in self._listeners:
             kinds |= wanted
-        self._jobs.append(Empty(self._trash, database, database.path, kinds, self._tell))
-        self.usage.windows_dropped += 1
+        self._jobs.insert(0, Tell(database, kinds, self._tell, self._told))  # before what takes long
+
+    def _told(self, job: Tell) -> None:
+        self._throw_away(job.source)
+
+    def _throw_away(self, database: Database) -> Closing | None:
+        closing = self._trash.take(database, self.disk.of(database))
+        self.disk.forget(database)
+        return closing
 
     def _give_up(self, part: Windows, database: Database) -> None:
         """Before its time: the name of a window must be free at once, because it may come again."""
         part.take_out(database)
         self.write_ledger()
-        job = Empty(self._trash, database, database.path, 0, self._tell)
-        job.set_aside()
-        if not database.is_base:
-            job.must_wait(None)
-        self._jobs.append(job)
+        closing = self._throw_away(database)
+        if closing is not None and not database.is_base:
+            closing.wait()
 
     # Plans
 
     def _plan(self, now_s: float) -> None:
         moving = any(isinstance(job, Move | Count) for job in self._jobs)
-        if self.is_nearly_full:
+        if self.disk.is_nearly_full:
             self._plan_eviction()
         for part in self._parts:
             bases = part.bases()
@@ -171,13 +169,13 @@ class Upkeep:
 
     def _plan_eviction(self) -> None:
         level = self._settings.disk_bytes_max * self._settings.evict_from * _EVICT_TO
-        waiting = sum(_size(job.path) for job in self._jobs if isinstance(job, Empty))
-        waiting += sum(job.source.disk_bytes() for job in self._jobs if isinstance(job, Move))
+        waiting = self._trash.bytes
+        waiting += sum(self.disk.of(job.source) for job in self._jobs if isinstance(job, Tell | Move))
         for part in self._parts:
             for database in part.publication_windows():
-                if self.usage.disk_bytes - waiting <= level:
+                if self.disk.bytes - waiting <= level:
                     return
-                waiting += database.disk_bytes()
+                waiting += self.disk.of(database)
                 self._evict(part, database)
 
     def _evict(self, part: Windows, database: Database) -> None:
@@ -193,17 +191,16 @@ class Upkeep:
         self._evicted(part, move.source, move.publications_left)
 
     def _evicted(self, part: Windows, database: Database, publications: int) -> None:
-        self.usage.windows_evicted += 1
-        self.usage.publications_evicted += publications
+        self._usage.windows_evicted += 1
+        self._usage.publications_evicted += publications
         self._give_up(part, database)
 
     def close(self) -> None:
-        """What was still to be emptied has its name as before, or lies in the trash already."""
+        """What was still to be told of has its name as before, what was thrown away lies in the trash."""
         for job in self._jobs:
-            if isinstance(job, Empty):
-                job.must_wait(None)
-                if job.database is not None:
-                    job.database.close()
+            if isinstance(job, Tell):
+                job.source.close()
+        self._trash.close()
 
     # Listeners
 
@@ -220,9 +217,3 @@ class Upkeep:
             ]
             if wanted:
                 on_expire(wanted)
-
-
-def _size(path: Path) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.iterdir()) if path.exists() else 0
