@@ -1,5 +1,6 @@
 """What connection points and matchers keep on disk, and find again after a start."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -247,6 +248,28 @@ async def test_what_is_written_in_bulk_has_its_turn_however_much_upkeep_there_is
     monkeypatch.setattr(store_module, "_UPKEEP_S", 0.0)  # as where every write takes longer than its pause
     store = await opened(tmp_path)
     assert await written(lambda done: store.take_chunk([FIRST, SECOND], [], [], done)) is None
+    await store.close()
+
+
+async def test_no_write_waits_until_the_event_loop_has_heard_of_long_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, begun = asyncio.Event(), asyncio.Event()
+
+    async def maintain() -> None:
+        begun.set()
+        await heard.wait()
+
+    store = await opened(tmp_path)
+    monkeypatch.setattr(store, "_maintain", maintain)
+    store.flush()
+    await begun.wait()
+    await put(store, FIRST)
+    await put(store, SECOND)
+    heard.set()
+    monkeypatch.undo()
+    store = await reopened(store)
+    assert store.recovered == [FIRST, SECOND]
     await store.close()
 
 
