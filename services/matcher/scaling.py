@@ -198,7 +198,7 @@ class MatcherScaling:
     def on_add_matcher_state(self, matcher: str, message: AddMatcherState) -> Effects:
         if not self.is_new(message.epoch) or self.state is State.SERVING:
             if self._change is None or message.epoch > self._change.to.epoch:
-                self._of(message.epoch).chunks.append((matcher, message))  # bounded by what is under way on one link
+                self._of(message.epoch).keep_chunk(matcher, message)  # bounded by what is under way
             return []
         if self.state not in _GETTING_STATE or self._handing_over is None:
             # Sent again although it is here; behind the cut it may be older than what we have.
@@ -265,9 +265,7 @@ class MatcherScaling:
     def on_hand_over_previous(self, matcher: str, message: HandOverPrevious) -> Effects:
         if not self.is_new(message.epoch) or self.state is State.SERVING:
             if self._change is None or message.epoch > self._change.to.epoch:
-                self._of(message.epoch).previous.append(
-                    (matcher, message)
-                )  # bounded by what a sender has under way on one link
+                self._of(message.epoch).keep_previous(matcher, message)  # bounded by what is under way
             return []
         was_awaited = self.previous.is_awaited
         effects = self.previous.on_hand_over(matcher, message)
@@ -294,9 +292,6 @@ class MatcherScaling:
 
     def on_peer_up(self, peer: str) -> Effects:
         """A link is there, perhaps again: what may have been lost with the last one is sent once more."""
-        for heard in self._heard.values():
-            heard.previous = [(matcher, message) for matcher, message in heard.previous if matcher != peer]
-            heard.chunks = [(matcher, chunk) for matcher, chunk in heard.chunks if matcher != peer]
         sends: Effects = [*self.kept.on_receiver_up(peer)]
         change = self._change
         if change is None:
@@ -348,8 +343,8 @@ class MatcherScaling:
         begun = [] if self._new.places_like(self._old) else self._core.on_begun()
         effects = begun + self._handing_over.begin() + self._depart()
         heard = self._of(change.to.epoch)
-        chunks, heard.chunks = heard.chunks, []
-        for matcher, chunk in chunks:
+        chunks, heard.chunks = heard.chunks, {}
+        for (matcher, _), chunk in chunks.items():
             effects += self.on_add_matcher_state(matcher, chunk)
         return effects + self._begin_previous()
 
@@ -440,8 +435,8 @@ class MatcherScaling:
         effects: Effects = []
         self.previous.begin(self._old, self._new)
         heard = self._of(self._new.epoch)
-        early, heard.previous = heard.previous, []
-        for matcher, message in early:
+        early, heard.previous = heard.previous, {}
+        for (matcher, _), message in early.items():
             effects += self.previous.on_hand_over(matcher, message)
         return effects
 

@@ -50,12 +50,26 @@ class AllEnded(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct):
-    """Who has said what about one new epoch, perhaps before ZooKeeper told us of it."""
+    """Who has said what about one new epoch, perhaps before ZooKeeper told us of it.
+
+    A sender repeats what is under way whenever a link is new. Two matchers may have a link each to the other, so that a
+    new link says nothing of what came over the one before: everything is kept, but once.
+    """
 
     started: set[str] = msgspec.field(default_factory=set)
     exit_cut: set[str] = msgspec.field(default_factory=set)
     cut: set[str] = msgspec.field(default_factory=set)
     ended: set[str] = msgspec.field(default_factory=set)
     cuts_for_exit_points: dict[str, ChangeMatcherOnExitPoint] = msgspec.field(default_factory=dict)
-    chunks: list[tuple[str, AddMatcherState]] = msgspec.field(default_factory=list)  # until we know what they are
-    previous: list[tuple[str, HandOverPrevious]] = msgspec.field(default_factory=list)  # the same
+    # Until we know what they are, by sender and number:
+    chunks: dict[tuple[str, int], AddMatcherState] = msgspec.field(default_factory=dict)
+    previous: dict[tuple[str, int], HandOverPrevious] = msgspec.field(default_factory=dict)
+
+    def keep_chunk(self, matcher: str, chunk: AddMatcherState) -> None:
+        self.chunks[matcher, chunk.chunk] = chunk
+
+    def keep_previous(self, matcher: str, part: HandOverPrevious) -> None:
+        for sender, number in list(self.previous):
+            if sender == matcher and number < part.first:
+                del self.previous[sender, number]  # the sender has begun anew since
+        self.previous[matcher, part.number] = part

@@ -153,7 +153,18 @@ def test_what_is_heard_early_is_kept_once_however_often_its_link_breaks() -> Non
         core.scaling.on_peer_up("matcher-1")
         for message in early:
             core.scaling.on_add_matcher_state("matcher-1", message)
-    assert core.scaling._of(NEW_EPOCH).chunks == [("matcher-1", message) for message in early]
+    assert list(core.scaling._of(NEW_EPOCH).chunks.values()) == early
+
+
+def test_what_is_heard_early_stays_when_a_second_link_to_its_sender_is_made() -> None:
+    """Each of two matchers may have a link to the other: what came over one is not sent again because of the other."""
+    core = receiver()
+    early = [chunk(1, *MOVING[:3]), chunk(2, *MOVING[3:], ends="copy")]
+    for message in early:
+        core.scaling.on_add_matcher_state("matcher-1", message)
+    core.scaling.on_peer_up("matcher-1")
+    _, *stored = core.on_configuration(during("copying"))
+    assert [(effect.chunk, effect.ends) for effect in stored] == [(1, ""), (2, "copy")]
 
 
 def test_what_is_heard_before_the_configuration_counts() -> None:
