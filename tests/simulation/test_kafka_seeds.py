@@ -52,8 +52,8 @@ def nobody_takes_over(patch: pytest.MonkeyPatch) -> None:
 def what_is_read_is_committed(patch: pytest.MonkeyPatch) -> None:
     """As a consumer group does it by itself."""
 
-    def committable(_self: PartitionsCore, one: Any, origin: Origin) -> Committed:
-        return Committed(origin.next_sequence - 1, one.log)
+    def committable(_self: PartitionsCore, one: Any) -> Committed | None:
+        return None if one.origin is None else Committed(one.origin.next_sequence - 1, one.log)
 
     patch.setattr(PartitionsCore, "_committable", committable)
 
