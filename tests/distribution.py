@@ -46,7 +46,8 @@ def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     waiting = [units.pop(name) for name in WITH_PROCESSES if name in units]
     computing = [units[name] for name in sorted(units, key=_directory)]
     ordered, later = waiting[:2], waiting[2:]
-    apart = len(computing) // (2 * len(later)) if later else 0
+    # Where only some tests are run there may be few of these.
+    apart = max(1, len(computing) // (2 * len(later))) if later else 0
     for number, unit in enumerate(computing, 1):
         ordered.append(unit)
         if later and number % apart == 0:
