@@ -114,15 +114,21 @@ async def test_a_connection_point_dies_for_good(running_kafka: KafkaServer, ingr
 
 
 async def test_kafka_is_killed_and_started_again(kafka: KafkaServer, ingress: Ingress) -> None:
+    """Publishers wait for it. On a busy machine it may be away for longer than `ingress.write_s_max`: then they are
+    refused, and try again.
+    """
     kafka.start()
     traffic = Traffic(publishers=4, subscribers=4)
+    for publisher in traffic.publishers:
+        publisher.may_be_refused = True
     async with traffic.flowing([ingress.survivor], [ingress.survivor], pause_s=0.002):
         await _until_acknowledged(traffic, 1000)
         await asyncio.to_thread(kafka.kill)
         await asyncio.to_thread(kafka.start)
         await _until_acknowledged(traffic, traffic.acknowledged + 1000)
     traffic.check()
-    assert max(publisher.longest_wait_s for publisher in traffic.publishers) > 0.5, "nobody was in its way"
+    in_its_way = [one for one in traffic.publishers if one.longest_wait_s > 0.5 or one.connections > 1]
+    assert in_its_way
 
 
 async def test_one_that_was_taken_for_dead_comes_back(running_kafka: KafkaServer, ingress: Ingress) -> None:
