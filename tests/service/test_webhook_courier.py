@@ -352,7 +352,7 @@ async def test_what_waits_for_a_disk_that_is_full_keeps_its_order(
         disk = FullDisk(monkeypatch)
         for number in range(2, 7):
             courier.deliver([addressed(number)], partial(receipts.append, number))
-        await until(lambda: disk.failed and courier._outbox._database._writing is None)
+        await until(lambda: courier._arrivals._has_failed)
         disk.has_room = True
         courier.deliver([addressed(7)], partial(receipts.append, 7))
         await until(lambda: len(receiver.publications()) == 7)
