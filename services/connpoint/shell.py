@@ -50,6 +50,7 @@ from services.connpoint.webhooks.posting import Poster
 log = structlog.get_logger()
 
 _STOPPING = "this connection point is stopping"
+_RESTORE_AGAIN_S = 1.0
 
 
 class ConnPoint(Slice):
@@ -170,6 +171,9 @@ class ConnPoint(Slice):
                 restored = await self._subscribing.restore()
             except problems.Problem as problem:
                 log.warning("the subscriptions of this connection point are not known yet", reason=problem.detail)
+            except Exception:  # a mistake of ours; ended silently, it would leave this slice unready for ever
+                log.exception("the subscriptions of this connection point cannot be restored")
+                await asyncio.sleep(_RESTORE_AGAIN_S)
             else:
                 self._restored = True
                 log.info("restored", subscriptions=restored)

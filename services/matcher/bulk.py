@@ -1,13 +1,15 @@
 """What a store writes when it has nothing better to do: what other matchers hand over, and whatever is to be forgotten.
 
 Loads are written in their order, a slice at a time, between the writes that somebody waits for. So publications need
-not wait on their way to disk for the thousands of subscriptions that a scaling moves.
+not wait on their way to disk for the thousands of subscriptions that a scaling moves. A slice is of as many loads as
+weigh enough: on a busy machine it is long until the event loop hears of the end of a slice, however short that is, and
+a scaling has to move more subscriptions meanwhile than change.
 
 Bounded by whoever adds loads: chunks and parts under way to this matcher, and a number of ids that are to be forgotten.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from braid.group_writer import Done
@@ -23,8 +25,12 @@ class Load(Generic[T]):
         self.is_due = False  # when all that was to be written before it is
 
 
+Slice = list[tuple[Load[T], list[T]]]  # loads, and what is to be done of each now
+
+
 class Bulk(Generic[T]):
-    def __init__(self) -> None:
+    def __init__(self, weigh: Callable[[T], int]) -> None:
+        self._weigh = weigh
         self._loads: deque[Load[T]] = deque()
         self._ids: Counter[str] = Counter()
 
@@ -44,16 +50,28 @@ class Bulk(Generic[T]):
         self._loads.append(load)
         self._ids.update(load.ids)
 
-    def take(self, most: int) -> tuple[Load[T], list[T]]:
-        """The first load, and the next of its operations."""
-        load = self._loads[0]
-        return load, [load.operations.popleft() for _ in range(min(most, len(load.operations)))]
+    def take(self, weight: int) -> Slice[T]:
+        """The next operations of the first loads that are due, until they weigh that much."""
+        taken: Slice[T] = []
+        for load in self._loads:
+            if weight <= 0 or not load.is_due:
+                break
+            operations: list[T] = []
+            while load.operations and weight > 0:
+                operations.append(load.operations.popleft())
+                weight -= self._weigh(operations[-1])
+            weight -= 1
+            taken.append((load, operations))
+        return taken
+
+    def put_back(self, load: Load[T], operations: list[T]) -> None:
+        """Taken, and not begun."""
+        load.operations.extendleft(reversed(operations))
 
     def on_written(self, load: Load[T]) -> bool:
         """What was taken is written. Whether that was all of the load."""
         if load.operations:
             return False
-        self._loads.popleft()
         self._forget(load)
         return True
 
@@ -62,7 +80,6 @@ class Bulk(Generic[T]):
         load.operations = deque(again)
         load.done = None
         if not load.operations:
-            self._loads.popleft()
             self._forget(load)
 
     def take_out(self, operation: T) -> None:
@@ -71,6 +88,7 @@ class Bulk(Generic[T]):
             load.operations = deque(one for one in load.operations if one != operation)
 
     def _forget(self, load: Load[T]) -> None:
+        self._loads.remove(load)  # one of the first
         self._ids.subtract(load.ids)
         for id in load.ids:
             if self._ids[id] <= 0:

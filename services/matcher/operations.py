@@ -55,3 +55,16 @@ class KeepPrevious(msgspec.Struct, frozen=True):
 
 
 Operation = Put | Remove | Forget | Keep | KeepForeign | RemoveKept | Remember | Mark | KeepPrevious
+
+
+def weight_of(operation: Operation) -> int:
+    """How much work it is, in records."""
+    match operation:
+        case Remove(ids) | Forget(ids):
+            return len(ids)
+        case Keep(batches) | KeepForeign(batches) | RemoveKept(batches):
+            return sum(len(batch.contents) for batch in batches)
+        case Remember(records):
+            return len(records)
+        case _:
+            return 1

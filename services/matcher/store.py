@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from services.matcher.operations import (
     Remember,
     Remove,
     RemoveKept,
+    weight_of,
 )
 from services.matcher.previous_database import PreviousDatabase
 from services.matcher.searching import Search
@@ -61,7 +63,9 @@ _READ_AT_ONCE = 200  # records of kept publications, or fewer where they are lar
 _READ_PUBLICATIONS = 1_000  # so many come at once, by what came the last time
 _READ_BYTES = 1024 * 1024
 _READ_FIRST = 5  # records, before anything is known
-_BULK_AT_ONCE = 100  # records: one or two milliseconds
+_BULK_AT_ONCE = 100  # records, at first; more or fewer, as long as a slice takes about so much of the processor:
+_BULK_SLICE_S = 0.004
+_BULK_AT_ONCE_MIN, _BULK_AT_ONCE_MAX = 10, 1_000
 _UPKEEP_S = 0.1  # between two slices of the upkeep
 _UPKEEP_PAUSE_S = 0.01  # while there is more to do
 _AGAIN_S = 0.5
@@ -95,10 +99,12 @@ class MatcherStore(GroupWriter[Operation]):
         self._upkeep_at_s = 0.0
         self._damages_told = 0
         self.not_kept = 0  # records of publications that found no room
-        self._bulk: Bulk[Operation] = Bulk()
+        self._bulk: Bulk[Operation] = Bulk(weight_of)
+        self._bulk_at_once = _BULK_AT_ONCE
         self._bulk_at_s = 0.0
         self._turn = 0  # which kind of long work is next
         self._working: asyncio.Task[None] | None = None  # at long work
+        self._slice_s = 0.0  # how long the last slice of it kept the thread
         self._expired: list[str] = []  # ids of subscriptions whose space was reclaimed
         self.on_expired: Callable[[list[str]], None] = lambda _ids: None
 
@@ -328,14 +334,24 @@ class MatcherStore(GroupWriter[Operation]):
     async def _work(self) -> None:
         try:
             while self._has_long_work():
-                began_s = time.monotonic()
                 await self._slice()
-                if self._writing is not None:  # then it takes half of the time at most
-                    await asyncio.sleep(time.monotonic() - began_s)
+                if self._writing is not None:  # then it takes half of the thread's time at most
+                    await asyncio.sleep(self._slice_s)
         finally:
             self._working = None
 
+    async def _run_slice(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        def timed() -> Any:
+            began_s = time.monotonic()
+            try:
+                return work(*arguments)
+            finally:
+                self._slice_s = time.monotonic() - began_s
+
+        return await self.run(timed)
+
     async def finish(self) -> None:
+        self._bulk_at_s = 0.0  # what failed a moment ago is tried once more before it is too late
         await super().finish()
         while self._working is not None or self._has_long_work():
             if self._working is not None:
@@ -367,21 +383,51 @@ class MatcherStore(GroupWriter[Operation]):
                 return
 
     async def _write_some_in_bulk(self) -> None:
-        load, operations = self._bulk.take(_BULK_AT_ONCE)
-        failure = await self._attempt(operations)
+        taken = self._bulk.take(self._bulk_at_once)
+        outcomes = await self._run_slice(self._write_loads, [operations for _, operations in taken])
+        for place, (load, operations) in enumerate(taken):
+            if place >= len(outcomes):
+                self._bulk.put_back(load, operations)
+            else:
+                self._on_load_written(load, operations, outcomes[place])
+
+    def _write_loads(self, loads: list[list[Operation]]) -> list[Exception | None]:
+        """On the thread. How each of them ended; none is begun behind one that failed, which may be tried again."""
+        began_s, weight = time.thread_time(), 0
+        outcomes: list[Exception | None] = []
+        for operations in loads:
+            outcomes.append(_failure_of(partial(self._write, operations, sync=False)))
+            weight += 1 + sum(map(weight_of, operations))
+            if outcomes[-1] is not None:
+                break
+        if self._fsync == "always" and (failure := _failure_of(partial(self._write, [], sync=True))) is not None:
+            outcomes = [failure] * len(outcomes)
+        took_s = max(time.thread_time() - began_s, 1e-6)
+        at_once = min(weight * _BULK_SLICE_S / took_s, 2 * self._bulk_at_once)
+        self._bulk_at_once = min(_BULK_AT_ONCE_MAX, max(_BULK_AT_ONCE_MIN, int(at_once)))
+        return outcomes
+
+    def _on_load_written(self, load: Load[Operation], operations: list[Operation], failure: Exception | None) -> None:
         done = load.done
         if failure is not None:
+            log.error("a write failed", database=self._name, error=str(failure))
             self._bulk_at_s = time.monotonic() + _AGAIN_S
             self._bulk.on_failed(load, self._again([*operations, *load.operations]))
-        elif not self._bulk.on_written(load):
-            return
-        if done is not None:
-            done(failure)
+        else:
+            self.writes += 1
+            self._unforced = True
+            if not self._bulk.on_written(load):
+                return
+        try:
+            if done is not None:
+                done(failure)
+        except Exception:  # our own mistake; what is behind this load must go on nevertheless
+            log.exception("a callback failed", database=self._name)
 
     async def _maintain(self) -> None:
         has_more = False
         try:
-            has_more = await self.run(lambda: self._storage.maintain(self._clock()))
+            has_more = await self._run_slice(lambda: self._storage.maintain(self._clock()))
         except Exception as error:
             log.error("the upkeep failed", database=self._name, error=str(error))
         self._upkeep_at_s = time.monotonic() + (_UPKEEP_PAUSE_S if has_more else _UPKEEP_S)
@@ -393,7 +439,7 @@ class MatcherStore(GroupWriter[Operation]):
     async def _read_some_kept(self) -> None:
         after, done = self._readings[0]
         try:
-            batches, after = await self.run(self._read_kept, after)
+            batches, after = await self._run_slice(self._read_kept, after)
         except Exception as error:
             log.error("kept publications cannot be read; trying again", database=self._name, error=str(error))
             self._readings_at_s = time.monotonic() + _AGAIN_S
@@ -404,7 +450,7 @@ class MatcherStore(GroupWriter[Operation]):
     async def _search_some(self) -> None:
         search, done = self._searches.popleft()
         try:
-            await self.run(lambda: search.step(self._storage, self._clock()))
+            await self._run_slice(lambda: search.step(self._storage, self._clock()))
         except Exception as error:
             log.error("a search failed", database=self._name, error=str(error))
             done(None)
@@ -443,6 +489,14 @@ class MatcherStore(GroupWriter[Operation]):
 
 def _in_parts(ids: list[str]) -> Iterator[list[str]]:
     return (ids[first : first + _BULK_AT_ONCE] for first in range(0, len(ids), _BULK_AT_ONCE))
+
+
+def _failure_of(write: Callable[[], None]) -> Exception | None:
+    try:
+        write()
+    except Exception as error:
+        return error
+    return None
 
 
 def _ignore(_failure: Exception | None) -> None:

@@ -10,6 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from braid.scaling import Ask
+from services.connpoint.subscribing import Subscribing
 from tests.cluster.clients import socket
 from tests.service.in_process import client_of, in_process_cluster
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
@@ -213,6 +214,24 @@ async def test_a_subscription_whose_window_is_over_is_forgotten_everywhere(
             while answer.json()["id"] in routed:
                 await asyncio.sleep(0.05)
         assert (await http.get(f"/v1/subscriptions/{answer.json()['id']}")).status_code == 404
+
+
+async def test_a_mistake_while_subscriptions_are_restored_does_not_leave_the_slice_unready(
+    zookeeper: ZooKeeperServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore, failed = Subscribing.restore, 0
+
+    async def failing_once(subscribing: Subscribing) -> int:
+        nonlocal failed
+        if not failed:
+            failed += 1
+            raise KeyError("a mistake")
+        return await restore(subscribing)
+
+    monkeypatch.setattr(Subscribing, "restore", failing_once)
+    async with in_process_cluster(zookeeper.hosts, tmp_path) as cluster, client_of(cluster) as http:
+        assert failed == 1
+        assert (await http.post("/v1/publications", json={"attributes": {"value": 41}})).status_code == 202
 
 
 async def test_publishing_and_connecting_go_on_while_an_exit_point_is_away(

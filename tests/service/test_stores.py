@@ -1,6 +1,7 @@
 """What connection points and matchers keep on disk, and find again after a start."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from braid.subscription import SubscriptionRecord
 from services.connpoint.ingress_log import IngressLog
 from services.connpoint.retrying import Batch
 from services.matcher import store as store_module
-from services.matcher.operations import Mark, Operation, Put, Remove
+from services.matcher.operations import Forget, Mark, Operation, Put, Remove
 from tests.core.matching_cases import record
 from tests.service.matcher_stores import Clock, Store, opened, put, reopened
+from tests.service.ticking import ticked
 from tests.service.waiting import until
 from tests.service.watched_database import ignore, written
 from tests.service.watched_database import opened as opened_database
@@ -225,6 +227,7 @@ async def test_whoever_waits_does_not_wait_for_what_is_written_in_bulk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_module, "_BULK_AT_ONCE", 10)
+    monkeypatch.setattr(store_module, "_BULK_AT_ONCE_MAX", 10)
     store = await opened(tmp_path)
     store.group_s = 0.01  # a fast disk would have written all of them before anybody looks
     several = [record(f"s-{number:03}") for number in range(200)]
@@ -239,6 +242,47 @@ async def test_whoever_waits_does_not_wait_for_what_is_written_in_bulk(
     assert store.in_bulk == 0
     store = await reopened(store)
     assert store.recovered == [*several, record("t-1")]
+    await store.close()
+
+
+async def test_small_loads_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop of a busy matcher hears of the end of a slice late: with a chunk in each, none would move."""
+    store = await opened(tmp_path)
+    write, slices = store._write_loads, []
+
+    def noting(loads: list[list[Operation]]) -> list[Exception | None]:
+        slices.append(len(loads))
+        return write(loads)
+
+    monkeypatch.setattr(store, "_write_loads", noting)
+    several = [record(f"s-{number}") for number in range(8)]
+    stored: list[Exception | None] = []
+    for one in several:
+        store.take_chunk([one], [], [], stored.append)
+    await until(lambda: len(stored) == len(several))
+    assert slices == [8]
+    store = await reopened(store)
+    assert store.recovered == several
+    await store.close()
+
+
+async def test_what_is_behind_a_load_that_fails_is_not_done_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_AGAIN_S", 0.05)
+    store = await opened(tmp_path)
+    await put(store, FIRST)
+    store.failing = True
+    outcomes: list[str] = []
+    store.forget([FIRST.id])
+    store.take_chunk([FIRST], [], [], lambda failure: outcomes.append(f"chunk {failure}"))
+    async with ticked(lambda _now_s: store.flush(), time.time):
+        await until(lambda: [Forget([FIRST.id])] in store.groups)
+        store.failing = False
+        await until(lambda: outcomes)
+    assert outcomes == ["chunk None"]
+    store = await reopened(store)
+    assert store.recovered == [FIRST]
     await store.close()
 
 
