@@ -9,14 +9,14 @@ import os
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
 import structlog
 
-from braid import metrics
+from braid import garbage, metrics
 from braid.addresses import announced_host
 from braid.claiming import ClaimedName
 from braid.codec import PROTOCOL, PROTOCOL_VERSION, Hello
@@ -88,6 +88,7 @@ class Slice(ABC):
         )
         self._reporting = Reporting(name, self.incarnation, self.coordination)
         self.longest_steps = LongestSteps(self.layer)
+        self._unwatch: Callable[[], None] = lambda: None  # of garbage
         self._sampling: Sampling | None = sampling_of(settings, self.layer, name, self.incarnation, self._state)
         self.measures = None if self._sampling is None else self._sampling.measures  # None: nobody wants telemetry
 
@@ -331,6 +332,7 @@ class Slice(ABC):
         if self._sampling is not None:
             await self._sampling.start()
         gc.freeze()  # what was imported will not become garbage
+        self._unwatch = garbage.watch(self.longest_steps.note)
 
     async def _tick_until_stopped(self) -> None:
         loop = asyncio.get_running_loop()
@@ -362,6 +364,7 @@ class Slice(ABC):
 
     async def _shut_down(self) -> None:
         log.info("stopping")
+        self._unwatch()
         self._reporting.close()
         if self._sampling is not None:
             await self._sampling.stop()

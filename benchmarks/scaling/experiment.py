@@ -7,7 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import psutil
 
 from benchmarks.local_cluster import LocalCluster, launched_cluster
 from benchmarks.scaling.asking import Say, subscriptions_kept, take
@@ -73,7 +75,7 @@ async def run(subscriptions: int, script: Script, options: Options, say: Say) ->
             newcomers.begin()
         say("traffic begins")
         await asyncio.sleep(_SETTLES_S)
-        begin_s = time.time()
+        begin_s, processor = time.time(), psutil.cpu_times()
         scaled = await script(Running(cluster, client, receiver, publishers, say))
         end_s = time.time()
         await publishers.stop()
@@ -82,7 +84,27 @@ async def run(subscriptions: int, script: Script, options: Options, say: Say) ->
         received = await _all_received(receiver, publishers)
         kept = await subscriptions_kept(client, subscriptions + new.at_end)
         sent, refused, delay_s = publishers.promised, publishers.refused, publishers.longest_delay_s
-        return Observed(subscriptions, begin_s, end_s, received, new, scaled, sent, delay_s, load_s, kept, refused)
+        return Observed(
+            subscriptions,
+            begin_s,
+            end_s,
+            received,
+            new,
+            scaled,
+            sent,
+            delay_s,
+            load_s,
+            kept,
+            refused,
+            stolen=stolen_since(processor),
+        )
+
+
+def stolen_since(before: Any) -> float:
+    """The share of the processors' time that the host gave to other machines since then."""
+    now = psutil.cpu_times()
+    passed = sum(now) - sum(before)
+    return float((now.steal - before.steal) / passed) if passed and hasattr(now, "steal") else 0.0
 
 
 def steps_in_turn(steps: Sequence[Step], seconds: float) -> Script:

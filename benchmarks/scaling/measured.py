@@ -46,6 +46,7 @@ class Totals(msgspec.Struct, kw_only=True):
     new_at_end: int
     kept_at_end: int  # by all matchers together, as they say
     generator_delay_ms: float  # how late the publishers themselves were at worst
+    stolen: float = 0.0  # share of the processors' time that the host gave to other machines
 
     def wrong(self) -> list[str]:
         """What must not be."""
@@ -110,6 +111,7 @@ class Observed(NamedTuple):
     load_s: float
     kept: int
     refused: int = 0
+    stolen: float = 0.0
 
 
 def measured_of(observed: Observed) -> Measured:
@@ -152,6 +154,7 @@ def totals(observed: Observed) -> dict[str, Any]:
         "new_at_end": new.at_end,
         "kept_at_end": observed.kept,
         "generator_delay_ms": _ms(observed.generator_delay_s),
+        "stolen": round(observed.stolen, 4),
     }
 
 

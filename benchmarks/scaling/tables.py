@@ -102,4 +102,5 @@ def _held(longest_pause_s: float) -> str:
 
 
 def _late(run: Totals) -> str:
-    return f"the publishers themselves were late by up to {run.generator_delay_ms} ms"
+    stolen = f"; other machines took {100 * run.stolen:.0f} % of the processors" if run.stolen >= 0.005 else ""
+    return f"the publishers themselves were late by up to {run.generator_delay_ms} ms{stolen}"

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import time
+from collections import deque
 from functools import partial
 from typing import Any
 
@@ -46,6 +47,7 @@ log = structlog.get_logger()
 
 _EXPIRE_EVERY_S = 1.0
 _TELL_RECOVERY_S = 1.0
+_CHUNKS_AT_ONCE = 4
 _IN_BULK_MAX = 2_000  # subscriptions that wait for their turn on the way to disk; no more are forgotten or sent
 _QUEUED_WRITES_MAX = 50_000  # what is to be written beyond it is dropped; its connection point asks or sends again
 _THROUGH_ACCESS_POINTS = _WRITTEN = (messages.Subscribe, messages.Unsubscribe, messages.MatchRequest)
@@ -63,6 +65,7 @@ class Matcher(ProbedSlice):
         self._pacing = Pacing()
         self._continue_at_s: float | None = None  # when long work goes on, if there is some
         self._receivers: list[str] = []
+        self._chunks: deque[tuple[str, messages.AddMatcherState]] = deque()  # bounded by what is under way
         self._measuring: Measuring | None = None
 
     async def open(self) -> None:
@@ -174,7 +177,7 @@ class Matcher(ProbedSlice):
             case messages.StartScale(epoch):
                 self._perform_all(scaling.on_start_scale(sender, epoch))
             case messages.AddMatcherState():
-                self._perform_all(scaling.on_add_matcher_state(sender, message))
+                self._take_later(sender, message)
             case messages.MatcherStateStored():
                 self._perform_all(scaling.on_matcher_state_stored(sender, message))
             case messages.HandOverPublications():
@@ -195,6 +198,19 @@ class Matcher(ProbedSlice):
                 self._perform_all(scaling.on_scale_end(sender, epoch))
             case _:
                 self.reject(peer, type(message))
+
+    def _take_later(self, sender: str, chunk: messages.AddMatcherState) -> None:
+        """All that are under way may come at once, and each takes a millisecond or two: others have their turn."""
+        self._chunks.append((sender, chunk))
+        if len(self._chunks) == 1:
+            asyncio.get_running_loop().call_soon(self._take_chunks)
+
+    def _take_chunks(self) -> None:
+        with self.longest_steps.noting("AddMatcherState"):
+            for sender, chunk in [self._chunks.popleft() for _ in range(min(_CHUNKS_AT_ONCE, len(self._chunks)))]:
+                self._perform_all(self._core.scaling.on_add_matcher_state(sender, chunk))
+        if self._chunks:
+            asyncio.get_running_loop().call_soon(self._take_chunks)
 
     def _perform_all(self, effects: Effects) -> None:
         for effect in effects:

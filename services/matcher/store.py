@@ -63,8 +63,9 @@ _READ_AT_ONCE = 200  # records of kept publications, or fewer where they are lar
 _READ_PUBLICATIONS = 1_000  # so many come at once, by what came the last time
 _READ_BYTES = 1024 * 1024
 _READ_FIRST = 5  # records, before anything is known
-_BULK_AT_ONCE = 100  # records, at first; more or fewer, as long as a slice takes about so much of the processor:
-_BULK_SLICE_S = 0.004
+_BULK_AT_ONCE = 100  # records, at first; then as many as take so much of the processor:
+_BULK_SLICE_S_MIN, _BULK_SLICE_S_MAX = 0.004, 0.02
+_BULK_SHARE = 0.2  # or this share of the time until the event loop hears of it: nobody notices more than that
 _BULK_AT_ONCE_MIN, _BULK_AT_ONCE_MAX = 10, 1_000
 _UPKEEP_S = 0.1  # between two slices of the upkeep
 _UPKEEP_PAUSE_S = 0.01  # while there is more to do
@@ -101,6 +102,7 @@ class MatcherStore(GroupWriter[Operation]):
         self.not_kept = 0  # records of publications that found no room
         self._bulk: Bulk[Operation] = Bulk(weight_of)
         self._bulk_at_once = _BULK_AT_ONCE
+        self._bulk_turn_s = 0.0  # from the beginning of the last slice until the event loop heard of its end
         self._bulk_at_s = 0.0
         self._turn = 0  # which kind of long work is next
         self._working: asyncio.Task[None] | None = None  # at long work
@@ -384,7 +386,9 @@ class MatcherStore(GroupWriter[Operation]):
 
     async def _write_some_in_bulk(self) -> None:
         taken = self._bulk.take(self._bulk_at_once)
+        began_s = time.monotonic()
         outcomes = await self._run_slice(self._write_loads, [operations for _, operations in taken])
+        self._bulk_turn_s = time.monotonic() - began_s
         for place, (load, operations) in enumerate(taken):
             if place >= len(outcomes):
                 self._bulk.put_back(load, operations)
@@ -403,7 +407,8 @@ class MatcherStore(GroupWriter[Operation]):
         if self._fsync == "always" and (failure := _failure_of(partial(self._write, [], sync=True))) is not None:
             outcomes = [failure] * len(outcomes)
         took_s = max(time.thread_time() - began_s, 1e-6)
-        at_once = min(weight * _BULK_SLICE_S / took_s, 2 * self._bulk_at_once)
+        wanted_s = min(max(_BULK_SHARE * self._bulk_turn_s, _BULK_SLICE_S_MIN), _BULK_SLICE_S_MAX)
+        at_once = min(weight * wanted_s / took_s, 2 * self._bulk_at_once)
         self._bulk_at_once = min(_BULK_AT_ONCE_MAX, max(_BULK_AT_ONCE_MIN, int(at_once)))
         return outcomes
 

@@ -28,10 +28,10 @@ class Pace(msgspec.Struct, frozen=True):
     """How much is done at a time."""
 
     looks: int = 1_000
-    chunk_records_max: int = 50  # a receiver may read all that are under way at once, and is deaf meanwhile
+    chunk_records_max: int = 50  # a receiver is deaf while it takes one
     changes_left_max: int = 500  # when the copy ends; they are sent while new subscriptions wait
     sends: int = 100  # of all looks; one costs as much as ten others
-    chunks_under_way_max: int = 8  # to each receiver
+    chunks_under_way_max: int = 24  # to each receiver; on a busy machine it is half a second until one is acknowledged
 
 
 class Outgoing:
