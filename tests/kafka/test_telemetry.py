@@ -106,7 +106,17 @@ async def test_a_cluster_is_followed_through_kafka(
         publications[row["layer"]] += row["publications"] or 0
     assert publications == {"connpoint": 100, "accesspoint": 100, "matcher": 100, "exitpoint": 0}
     assert {row["cluster"] for row in layers} == {cluster.settings.cluster.name}
-    assert (found["repeated"], found["unreadable"], found["late"]) == (2, 0, 0)
+    # A slice sends again what it has no answer for, so there may be more of these than the two of above.
+    repeated = found["lines"] - len(
+        {identity_of(record.value) for record in await read(running_kafka, topic, found["lines"])}
+    )
+    assert repeated >= 2
+    assert (found["repeated"], found["unreadable"], found["late"]) == (repeated, 0, 0)
+
+
+def identity_of(value: bytes) -> tuple[str, int, int]:
+    one = decode_sample(value)
+    return one.slice, one.incarnation, one.number
 
 
 def later(one: Sample) -> Sample:
