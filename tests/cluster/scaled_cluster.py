@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from kazoo.retry import KazooRetry
 
 from benchmarks.local_cluster import LocalCluster
 from braid import znodes
@@ -39,11 +40,17 @@ class ScaledCluster:
 
     # What ZooKeeper says
 
+    def _ask(self, question: Callable[[str], Any], path: str) -> Any:
+        """Whoever looks on may lose its connection on a busy machine, as anybody; it asks again."""
+        return KazooRetry(max_tries=-1, max_delay=0.5, deadline=20)(question, path)
+
     def configuration(self) -> Configuration:
-        payload, _ = self._zookeeper.get(self._paths.configuration)
+        payload, _ = self._ask(self._zookeeper.get, self._paths.configuration)
         try:
             named = {version: self._paths.map(version) for version in znodes.maps_named_in(payload)}
-            maps = {version: AnchorMap.decode(self._zookeeper.get(path)[0]) for version, path in named.items()}
+            maps = {
+                version: AnchorMap.decode(self._ask(self._zookeeper.get, path)[0]) for version, path in named.items()
+            }
         except NoNodeError:
             return self.configuration()  # the next one does not name it, and it was swept
         return znodes.decode_configuration(payload, maps)
@@ -58,26 +65,28 @@ class ScaledCluster:
     def record(self) -> ScalingRecord | None:
         """Of the scaling under way."""
         try:
-            return znodes.decode_record(self._zookeeper.get(self._paths.scaling)[0])
+            return znodes.decode_record(self._ask(self._zookeeper.get, self._paths.scaling)[0])
         except NoNodeError:
             return None
 
     def ended(self, id: str) -> ScalingRecord | None:
         try:
-            return znodes.decode_record(self._zookeeper.get(self._paths.ended(id))[0])
+            return znodes.decode_record(self._ask(self._zookeeper.get, self._paths.ended(id))[0])
         except NoNodeError:
             return None
 
     def has_reported(self, step: Step, slice: str) -> bool:
         change = self.change()
-        return change is not None and bool(self._zookeeper.exists(self._paths.report(change.id, step, slice)))
+        return change is not None and bool(
+            self._ask(self._zookeeper.exists, self._paths.report(change.id, step, slice))
+        )
 
     def registrations(self) -> dict[str, Registration]:
         found = {}
         for layer in ("connpoint", *CONFIGURED_LAYERS):
-            for name in self._zookeeper.get_children(self._paths.layer(layer)):
+            for name in self._ask(self._zookeeper.get_children, self._paths.layer(layer)):
                 with contextlib.suppress(NoNodeError):
-                    payload, _ = self._zookeeper.get(self._paths.registration(layer, name))
+                    payload, _ = self._ask(self._zookeeper.get, self._paths.registration(layer, name))
                     found[name] = znodes.decode_registration(payload)
         return found
 
