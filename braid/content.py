@@ -7,6 +7,7 @@ order of `Content`, what was not given is left out, and `data` is always the las
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -36,13 +37,26 @@ class Content(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     data: msgspec.Raw = msgspec.Raw(b"")  # opaque; never decoded
 
 
+class _Expiry(msgspec.Struct):
+    expires: datetime | None = None
+
+
 decode_content = msgspec.json.Decoder(Content).decode
 decode_contents = msgspec.json.Decoder(list[Content]).decode
 encode_content = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
+_decode_expiry = msgspec.json.Decoder(_Expiry).decode
 _TO_CHECK = (b'"topic":', b'"zone":', b'"expires":', b'"":')
 _AS_ZEROS = bytes.maketrans(b"123456789", 9 * b"0")
 _LONG_NUMBER = 19 * b"0"  # those of 64 bits have as many digits, or fewer
+
+
+def expiry_of(content: bytes) -> float:
+    """When what is written canonically expires; most of it does not say."""
+    if b'"expires":' not in content:
+        return math.inf
+    expires = _decode_expiry(content).expires
+    return math.inf if expires is None else expires.timestamp()
 
 
 def check_content(content: Content, limits: Limits, now: float) -> None:

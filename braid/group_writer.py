@@ -26,6 +26,15 @@ T = TypeVar("T")
 _TOLD_AT_ONCE = 250  # callbacks in one turn of the event loop
 
 
+class PartlyWritten(Exception, Generic[T]):
+    """Everything is written but some, each of which failed for itself."""
+
+    def __init__(self, failed: list[tuple[T, Exception]]) -> None:
+        self.failed = failed
+        self.reason = failed[0][1]
+        super().__init__(str(self.reason))
+
+
 class GroupWriter(ABC, Generic[T]):
     """`fsync`: "always" waits for the disk at every write, "interval" forces what was written every so many seconds,
     "never" leaves it to the operating system. A crash of the process alone loses nothing under any of them.
@@ -43,14 +52,17 @@ class GroupWriter(ABC, Generic[T]):
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._forcing_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"force-{name}")
         self._queued: list[T] = []
-        self._done: list[Done] = []
+        self._done: list[tuple[list[T], Done]] = []  # who is told, of which operations
         self._writing: asyncio.Task[None] | None = None
         self.writes = 0
         self.forced = 0  # how often what was written has been forced to the disk
 
     @abstractmethod
     def _write(self, operations: list[T], sync: bool) -> None:
-        """Writes them in their order, and waits for the disk if it is to; on the writer's thread."""
+        """Writes them in their order, and waits for the disk if it is to; on the writer's thread.
+
+        Raises `PartlyWritten` where only some of them failed; after any other error all of them have.
+        """
 
     @abstractmethod
     def _again(self, operations: list[T]) -> list[T]:
@@ -68,9 +80,10 @@ class GroupWriter(ABC, Generic[T]):
 
         Without it they wait for the next write or `flush`: nobody is in a hurry to forget.
         """
-        self._queued += operations
+        given = list(operations)
+        self._queued += given
         if done is not None:
-            self._done.append(done)
+            self._done.append((given, done))
             self.flush()
 
     @property
@@ -115,26 +128,32 @@ class GroupWriter(ABC, Generic[T]):
             self._writing = None
 
     async def _write_group(self) -> bool:
+        """Whether to go on with the next one."""
         operations, self._queued = self._queued, []
         done, self._done = self._done, []
         failure = await self._attempt(operations)
-        for place, callback in enumerate(done, start=1):
+        partly = failure if isinstance(failure, PartlyWritten) else None
+        reasons = {} if partly is None else {id(operation): reason for operation, reason in partly.failed}
+        for place, (own, callback) in enumerate(done, start=1):
             if place % _TOLD_AT_ONCE == 0:
                 await asyncio.sleep(0)  # one write may be that of thousands; everybody else has a turn
             try:
-                callback(failure)
+                callback(_reason_of(own, reasons) if reasons else failure)
             except Exception:
                 # Our own mistake; whoever else waits for this write must hear of it nevertheless.
                 log.exception("a callback failed", database=self._name)
-        if failure is not None:
-            self._queued = self._again(operations) + self._queued
-        return failure is None
+        if failure is None:
+            return True
+        again = self._again(operations if partly is None else [operation for operation, _ in partly.failed])
+        self._queued = again + self._queued
+        return partly is not None and not again
 
     async def _attempt(self, operations: list[T]) -> Exception | None:
         try:
             await self.run(self._write, operations, self._fsync == "always")
         except Exception as error:
             log.error("a write failed", database=self._name, error=str(error))
+            self._unforced |= isinstance(error, PartlyWritten)
             return error
         self.writes += 1
         self._unforced = True
@@ -151,3 +170,7 @@ class GroupWriter(ABC, Generic[T]):
     def shutdown(self) -> None:
         self._thread.shutdown()
         self._forcing_thread.shutdown()
+
+
+def _reason_of(operations: Iterable[Any], reasons: dict[int, Exception]) -> Exception | None:
+    return next((reasons[id(operation)] for operation in operations if id(operation) in reasons), None)

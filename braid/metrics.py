@@ -84,6 +84,10 @@ INGRESS_LOST_RECORDS = Gauge(
 NOTIFICATIONS_DELIVERED = Counter("braid_notifications_delivered_total", "Notifications put into outboxes")
 NOTIFICATIONS_DROPPED = Counter("braid_notifications_dropped_total", "Notifications lost by a subscriber", ["reason"])
 NOTIFICATIONS_REPEATED = Gauge("braid_notifications_repeated", "Notifications received again and dropped since start")
+NOTIFICATIONS_STRAYED = Gauge(
+    "braid_notifications_strayed",
+    "Notifications delivered from here although their subscription has its address elsewhere, since start",
+)
 NOTIFICATIONS_UNCLAIMED = Gauge(
     "braid_notifications_unclaimed", "Notifications whose subscription had ended meanwhile, since start"
 )

@@ -49,7 +49,7 @@ def show(report: Report, console: Console) -> None:
     for table in [] if report.upkeep is None else upkeep_tables(report.upkeep):
         console.print(table)
     for what, why in report.missing.items():
-        console.print(f"not measured: {what}: {why}", style="yellow")
+        console.print(f"not measured: {what}: {why}", style="yellow", markup=False)
 
 
 def _overall(result: FigureResult, figure: Figure) -> Table:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
+from braid.content import expiry_of
 from braid.messages import Kept
 from services.connpoint.past_order import Key, in_order, in_parts, key_of
 from services.connpoint.remembered import Remembered
@@ -152,17 +153,18 @@ class CatchingUp:
         yield []
         for key in expired & held.live.keys():
             del held.live[key]
-        live, held.passed = self._take_held(id, held), set(before)
+        live, held.passed = self._take_held(id, held, now_s), set(before)
         yield from in_order(held.past, live)
         while held.live or held.is_too_much:
-            yield from in_parts(list(self._take_held(id, held).items()))
+            yield from in_parts(list(self._take_held(id, held, now_s).items()))
 
-    def _take_held(self, id: str, held: _Held) -> dict[Key, bytes]:
-        """Those that are not in the past too."""
+    def _take_held(self, id: str, held: _Held, now_s: float) -> dict[Key, bytes]:
+        """Those that are not in the past too. Some may have expired while it was looked for."""
         if held.is_too_much:
             self._end(id)
             raise TooMuchHeldError
-        live, held.live, held.size = held.live, {}, 0
+        live = {key: content for key, content in held.live.items() if expiry_of(content) > now_s}
+        held.live, held.size = {}, 0
         both = live.keys() & held.past.keys()
         held.came |= both
         for key in both:

@@ -33,7 +33,7 @@ class LocalLog:
     async def close(self) -> None:
         await self._database.close()
 
-    def refusal(self) -> str:
+    def refusal(self, publisher: int | None = None) -> str:
         return ""
 
     def has_room(self, publisher: int, publications: int, size: int) -> bool:
@@ -55,6 +55,11 @@ class LocalLog:
     @property
     def unconfirmed(self) -> int:
         return self.core.window_publications
+
+    @property
+    def is_drained(self) -> bool:
+        """Nobody else sends what is in this log."""
+        return not self.core.window_publications
 
     def on_confirmed(self, message: Confirmed, exitpoint: str) -> list[Batch]:
         forgotten = self.core.on_confirmed(message)

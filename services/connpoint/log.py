@@ -25,8 +25,8 @@ class Log(Protocol):
 
     # Publications
 
-    def refusal(self) -> str:
-        """Why nothing can be written for the time being; empty when it can."""
+    def refusal(self, publisher: int | None = None) -> str:
+        """Why nothing can be written for the time being, of this publisher or of any; empty when it can."""
 
     def has_room(self, publisher: int, publications: int, size: int) -> bool: ...
 
@@ -41,6 +41,10 @@ class Log(Protocol):
     @property
     def unconfirmed(self) -> int:
         """Publications that wait for their confirmation here."""
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether this connection point may stop: what it has accepted does not wait for it."""
 
     def on_confirmed(self, message: Confirmed, exitpoint: str) -> list[Batch]:
         """Returns what this one had waited for."""

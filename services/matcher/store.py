@@ -25,7 +25,7 @@ from braid.matching.previous import ChainChanges
 from braid.messages import FindPublications, KeptBatch
 from braid.subscription import SubscriptionRecord
 from services.matcher.bulk import Bulk, Load
-from services.matcher.filing import filed_publications, filed_subscription, kept_batch, record_of, records_of
+from services.matcher.filing import kept_batch, record_of, records_of
 from services.matcher.operations import (
     Forget,
     Keep,
@@ -46,14 +46,13 @@ from services.matcher.storage.interface import Storage
 from services.matcher.storage.records import (
     Cursor,
     Damage,
-    Filed,
     Kind,
-    StorageFullError,
     StoredPublication,
     StoredSubscription,
     Usage,
 )
 from services.matcher.storage.settings import StorageSettings
+from services.matcher.writing import RecordWriter, failure_of
 
 log = structlog.get_logger()
 
@@ -91,6 +90,7 @@ class MatcherStore(GroupWriter[Operation]):
         self._mark_path = path / "foreign"
         self._previous = PreviousDatabase(path)
         self._storage: Storage
+        self._writer: RecordWriter
         self._is_open = False
         self._searches: deque[tuple[Search, OnSearched]] = deque()
         self._searches_queued = 0
@@ -99,7 +99,7 @@ class MatcherStore(GroupWriter[Operation]):
         self._read_at_once = min(_READ_FIRST, _READ_AT_ONCE)
         self._upkeep_at_s = 0.0
         self._damages_told = 0
-        self.not_kept = 0  # records of publications that found no room
+        self._failed_publications = 0  # whose write has failed
         self._bulk: Bulk[Operation] = Bulk(weight_of)
         self._bulk_at_once = _BULK_AT_ONCE
         self._bulk_turn_s = 0.0  # from the beginning of the last slice until the event loop heard of its end
@@ -115,6 +115,7 @@ class MatcherStore(GroupWriter[Operation]):
     async def open(self, on_recovered: OnRecovered) -> bool:
         """Hands out all subscriptions bit by bit; returns whether some of them may belong to others."""
         self._storage = await self.run(self._open)
+        self._writer = RecordWriter(self._storage, self._mark_path)
         self._is_open = True
         reading: Awaitable[Any] = self.run(self._read_some, None)
         while True:
@@ -159,6 +160,11 @@ class MatcherStore(GroupWriter[Operation]):
     def usage(self) -> Usage:
         return self._storage.usage()
 
+    @property
+    def not_kept(self) -> int:
+        """Publications that are delivered, and will not be found again: there was no room, or the disk failed."""
+        return self._writer.not_kept + self._failed_publications
+
     # Writing
 
     def put(self, record: SubscriptionRecord, *, is_new: bool, done: Done) -> None:
@@ -174,7 +180,12 @@ class MatcherStore(GroupWriter[Operation]):
             self._write_soon([Remove(ids)], ids, done)
 
     def keep(self, batches: list[KeptBatch], done: Done) -> None:
-        self.queue([Keep(batches)], done)
+        def on_written(failure: Exception | None) -> None:
+            if failure is not None:
+                self._failed_publications += sum(len(batch.contents) for batch in batches)
+            done(failure)
+
+        self.queue([Keep(batches)], on_written)
 
     def keep_previous(self, changes: ChainChanges, done: Done) -> None:
         self.queue([KeepPrevious(changes)], done)
@@ -233,65 +244,23 @@ class MatcherStore(GroupWriter[Operation]):
         self.queue([], begin)
 
     def _again(self, operations: list[Operation]) -> list[Operation]:
-        return [operation for operation in operations if isinstance(operation, Remove | Forget | Mark)]
+        """What is removed, in bulk: one that fails for ever must not stand before everything else."""
+        removals = [operation for operation in operations if isinstance(operation, Remove | Forget)]
+        if removals:
+            self._bulk_at_s = time.monotonic() + _AGAIN_S
+            self._write_in_bulk(removals, [id for one in removals for id in one.ids], None)
+        return [operation for operation in operations if isinstance(operation, Mark)]
 
     def _write(self, operations: list[Operation], sync: bool) -> None:
-        now_s = self._clock()
-        filed: list[Filed] = []
-        previous: list[ChainChanges] = []
-        for operation in operations:
-            match operation:
-                case KeepPrevious(changes):
-                    previous.append(changes)
-                case Keep(batches):
-                    filed += (one for batch in batches for one in filed_publications(batch, now_s))
-                case Put(record, True):
-                    filed.append(filed_subscription(record, now_s))
-                case _:
-                    self._put(filed, now_s)
-                    filed = []
-                    self._write_other(operation, now_s)
-        self._put(filed, now_s)
-        if previous or sync:
-            self._previous.write(previous, sync=sync)
-        if sync:
-            self._storage.sync()
-
-    def _write_other(self, operation: Operation, now_s: float) -> None:
-        match operation:
-            case Put(record):
-                one = filed_subscription(record, now_s)
-                assert isinstance(one.record, StoredSubscription)
-                self._storage.replace(one.record, one.lists, now_s)
-            case Remove(ids):
-                self._storage.unsubscribe(ids, now_s)
-            case Forget(ids):
-                self._storage.forget(ids, now_s)
-            case KeepForeign(batches):
-                self._storage.put([one for batch in batches for one in filed_publications(batch, now_s)], now_s)
-            case RemoveKept(batches):
-                self._storage.remove_publications(
-                    [one for batch in batches for one in filed_publications(batch, now_s)]
-                )
-            case Remember(records):
-                self._storage.remember([filed_subscription(record, now_s) for record in records], now_s)
-            case Mark(foreign):
-                if foreign:
-                    self._mark_path.touch()
-                else:
-                    self._mark_path.unlink(missing_ok=True)
-
-    def _put(self, filed: list[Filed], now_s: float) -> None:
-        """Without room publications are given up, so that they are delivered at least; subscriptions are refused."""
-        if not filed:
-            return
+        previous = [operation.changes for operation in operations if isinstance(operation, KeepPrevious)]
         try:
-            self._storage.put(filed, now_s)
-        except StorageFullError:
-            subscriptions = [one for one in filed if isinstance(one.record, StoredSubscription)]
-            self.not_kept += len(filed) - len(subscriptions)
-            if subscriptions:
-                raise
+            self._writer.write(operations, self._clock())
+        finally:
+            # Whatever becomes of the rest: an older value that stayed would be compared with.
+            if previous or sync:
+                self._previous.write(previous, sync=sync)
+            if sync:
+                self._storage.sync()
 
     # Searching and upkeep
 
@@ -400,11 +369,11 @@ class MatcherStore(GroupWriter[Operation]):
         began_s, weight = time.thread_time(), 0
         outcomes: list[Exception | None] = []
         for operations in loads:
-            outcomes.append(_failure_of(partial(self._write, operations, sync=False)))
+            outcomes.append(failure_of(partial(self._write, operations, sync=False)))
             weight += 1 + sum(map(weight_of, operations))
             if outcomes[-1] is not None:
                 break
-        if self._fsync == "always" and (failure := _failure_of(partial(self._write, [], sync=True))) is not None:
+        if self._fsync == "always" and (failure := failure_of(partial(self._write, [], sync=True))) is not None:
             outcomes = [failure] * len(outcomes)
         took_s = max(time.thread_time() - began_s, 1e-6)
         wanted_s = min(max(_BULK_SHARE * self._bulk_turn_s, _BULK_SLICE_S_MIN), _BULK_SLICE_S_MAX)
@@ -417,7 +386,7 @@ class MatcherStore(GroupWriter[Operation]):
         if failure is not None:
             log.error("a write failed", database=self._name, error=str(failure))
             self._bulk_at_s = time.monotonic() + _AGAIN_S
-            self._bulk.on_failed(load, self._again([*operations, *load.operations]))
+            self._bulk.on_failed(load, _repeatable([*operations, *load.operations]))
         else:
             self.writes += 1
             self._unforced = True
@@ -496,12 +465,9 @@ def _in_parts(ids: list[str]) -> Iterator[list[str]]:
     return (ids[first : first + _BULK_AT_ONCE] for first in range(0, len(ids), _BULK_AT_ONCE))
 
 
-def _failure_of(write: Callable[[], None]) -> Exception | None:
-    try:
-        write()
-    except Exception as error:
-        return error
-    return None
+def _repeatable(operations: Iterable[Operation]) -> list[Operation]:
+    """Nobody was told of these, and they may be done twice."""
+    return [operation for operation in operations if isinstance(operation, Remove | Forget | Mark)]
 
 
 def _ignore(_failure: Exception | None) -> None:

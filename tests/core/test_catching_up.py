@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from braid.content import Content, encode_content
+from braid.instants import format_instant
 from braid.messages import Kept
 from services.connpoint import remembered as module
 from services.connpoint.catching_up import CatchingUp, TooMuchHeldError
@@ -42,6 +44,16 @@ def test_what_comes_live_is_held_behind_the_past() -> None:
     assert (core.held, core.is_idle) == (2, False)
     assert finish(core, kept(2), kept(1)) == [b"1.0", b"2.0", b"3.0", b"4.1"]
     assert core.held == 0
+
+
+def test_what_expired_while_it_was_held_is_not_given() -> None:
+    """Matchers did not find it either, because they were asked later."""
+    core = catching_up()
+    for sequence, expires_s in enumerate((NOW_S - 1, NOW_S, NOW_S + 1), start=3):
+        content = encode_content(Content(id=f"p{sequence}", expires=format_instant(expires_s)))
+        core.left((ORIGIN, sequence, 0), ["s-1"], content, {}, set())
+    (given,) = finish(core)
+    assert b'"id":"p5"' in given
 
 
 def test_others_are_delivered_as_ever() -> None:

@@ -2,20 +2,22 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from braid.config import Ingress
+from braid.matching.previous import ChainChanges
 from braid.subscription import SubscriptionRecord
 from services.connpoint.ingress_log import IngressLog
 from services.connpoint.retrying import Batch
 from services.matcher import store as store_module
 from services.matcher.operations import Forget, Mark, Operation, Put, Remove
+from tests.core.kept_cases import batch as kept_batch
 from tests.core.matching_cases import record
-from tests.service.matcher_stores import Clock, Store, opened, put, reopened
+from tests.service.matcher_stores import Clock, Store, opened, put, reopened, search
 from tests.service.ticking import ticked
 from tests.service.waiting import until
 from tests.service.watched_database import ignore, written
@@ -217,6 +219,78 @@ async def test_the_mark_of_others_is_written_again_when_the_disk_was_full(tmp_pa
     await put(store, FIRST)
     assert (tmp_path / "foreign").exists()
     assert store.groups[-1] == [Mark(True), Put(FIRST, True)]
+    await store.close()
+
+
+# Failures
+
+
+class BadDisk:
+    """Of one subscription nothing can be removed, because a block of a table cannot be read."""
+
+    def __init__(self, store: Store, id: str) -> None:
+        self.is_bad = True
+        unsubscribe = store._storage.unsubscribe
+
+        def failing(ids: Sequence[str], now_s: float) -> int:
+            if self.is_bad and id in ids:
+                raise OSError("Input/output error")
+            return unsubscribe(ids, now_s)
+
+        store._storage.unsubscribe = failing  # type: ignore[method-assign]  # a disk that fails
+
+
+async def test_a_removal_that_keeps_failing_stops_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_AGAIN_S", 0.01)
+    store = await opened(tmp_path)
+    await put(store, FIRST, SECOND)
+    disk = BadDisk(store, "s-1")
+    told: list[tuple[str, Exception | None]] = []
+    store.group_s = 0.02  # the others come into one group
+    store.put(record("s-3"), is_new=True, done=lambda failure: told.append(("s-3", failure)))
+    store.erase(["s-1"], lambda failure: told.append(("s-1", failure)))
+    store.keep([kept_batch(1, b"{}", published_s=999.0)], lambda failure: told.append(("kept", failure)))
+    await until(lambda: len(told) == 3)
+    assert [who for who, failure in told if failure is not None] == ["s-1"]
+    for number in range(3):  # while it is tried again and again
+        await put(store, record(f"t-{number}"))
+        await asyncio.sleep(0.02)
+    assert store.not_kept == 0
+    disk.is_bad = False
+    async with ticked(lambda _now_s: store.flush(), time.time):
+        await until(lambda: store.in_bulk == 0)
+    store = await reopened(store)
+    assert [one.id for one in store.recovered] == ["s-2", "s-3", "t-0", "t-1", "t-2"]
+    found = await search(store)
+    assert found is not None
+    assert len(found.found) == 1
+    await store.close()
+
+
+async def test_publications_that_a_failure_cost_are_counted(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    store.failing = True
+    assert await written(lambda done: store.keep([kept_batch(1, b"{}", b"{}"), kept_batch(2, b"{}")], done)) is not None
+    assert store.not_kept == 3
+    store.failing = False
+    await store.close()
+
+
+async def test_what_is_remembered_for_prev_does_not_depend_on_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(tmp_path)
+    await store.read_previous()
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._storage, "put", fail)
+        store.keep([kept_batch(1, b"{}")], ignore)
+        assert await written(lambda done: store.keep_previous(ChainChanges({"a": b"1"}), done)) is not None
+    store = await reopened(store)
+    assert await store.read_previous() == {"a": b"1"}
     await store.close()
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import plyvel
 
+from braid.forcing import force_logs
 from braid.leveldb import settle
 from services.matcher.storage.closing import Closing
 from services.matcher.storage.keys import COUNTERS_KEY, ENTRIES_BEGIN, ChecksumError, opened, sealed
@@ -186,18 +187,20 @@ class Database:
         self._changed = True
         self._is_synced = False
 
-    def checkpoint(self, *, closing: bool = False, sync: bool = False) -> None:
-        """Writes the counters, and brings to the disk what was written before."""
-        if not self._failed and (self._changed or closing or sync):
+    def checkpoint(self, *, closing: bool = False) -> None:
+        """Writes the counters."""
+        if not self._failed and (self._changed or closing):
             counters = _counters.pack(self.written, self.removed, self.kinds, self.newest_s, closing)
-            self._connected().put(COUNTERS_KEY, sealed(COUNTERS_KEY, counters), sync=sync)
+            self._connected().put(COUNTERS_KEY, sealed(COUNTERS_KEY, counters))
             self.saved = self.written, self.removed
             self._changed = False
 
     def sync(self) -> None:
-        """Brings to the disk what was written since the last time."""
+        """Brings to the disk what was written since the last time. All logs: what filled one up lies in the one before,
+        which a write that waits for the disk would not force.
+        """
         if not self._is_synced:
-            self.checkpoint(sync=True)
+            force_logs(self.path)
             self._is_synced = True
 
     def reset_counters(self, found: int, kinds: int, newest_s: float) -> None:

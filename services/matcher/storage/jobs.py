@@ -95,7 +95,7 @@ class Move:
         self.is_done = False
 
     def step(self, entries_max: int, now_s: float) -> int:
-        used = 0
+        used = publications = 0
         copied: list[tuple[bytes, bytes]] = []
         by_id: list[tuple[bytes, bytes]] = []
         expired: list[Stored] = []
@@ -105,9 +105,12 @@ class Move:
                 break
             used += 1
             if keys.split_key(key)[1] == Kind.PUBLICATION:
-                self.publications_left += 1
+                publications += 1
                 continue
-            record, lists = keys.decode_entry(key, value)
+            try:
+                record, lists = keys.decode_entry(key, value)
+            except ValueError as error:
+                raise DamagedError(self.source, str(error)) from None
             assert isinstance(record, StoredSubscription)
             if not lists:
                 continue
@@ -118,6 +121,7 @@ class Move:
                 by_id.append(keys.by_id_entry(record, lists))
         else:
             self.is_done = True
+        self.publications_left += publications
         if copied:
             self._target().write(Write(entries=copied, others=by_id, kinds=Kind.SUBSCRIPTION))
         if expired:
@@ -148,17 +152,25 @@ class Count:
         self._forgotten = forgotten
         self._done = done
         self._at = ENTRIES_BEGIN
+        self.seen = 0
         self.dead = 0
         self.is_done = False
 
     def step(self, entries_max: int, now_s: float) -> int:
-        used = 0
+        used = dead = 0
         for key, value in self.source.entries(self._at):
             if used == entries_max:
                 self._at = key
-                return used
+                break
             used += 1
-            self.dead += self._forgotten(keys.decode_subscription(value), now_s)
-        self.is_done = True
-        self._done(self)
+            try:
+                dead += self._forgotten(keys.decode_subscription(value), now_s)
+            except ValueError as error:
+                raise DamagedError(self.source, str(error)) from None
+        else:
+            self.is_done = True
+        self.seen += used
+        self.dead += dead
+        if self.is_done:
+            self._done(self)
         return max(used, 1)

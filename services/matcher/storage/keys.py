@@ -8,6 +8,7 @@ inside a level are escaped, so that 00 can end the id in a key:
     by id     00 00 'i' subscription-id
     counters  00 00 'n'
     notes     00 00 'a' name                          of the base; they move along when it is rewritten
+    intents   00 00 'r' subscription-id               of the base, while a subscription is replaced
 
 The time is the complement of T_S or T_P in microseconds: newer entries of a list lie before older ones, and reading
 stops early by ending the range at T_min. A value begins with a checksum over its key and the rest of it.
@@ -27,6 +28,8 @@ NOTES_BEGIN = b"\x00\x00a"
 NOTES_END = b"\x00\x00b"
 BY_ID_BEGIN = b"\x00\x00i"
 BY_ID_END = b"\x00\x00j"
+INTENTS_BEGIN = b"\x00\x00r"
+INTENTS_END = b"\x00\x00s"
 ENTRIES_BEGIN = b"\x00\x01"  # whatever lies before is no entry
 _ESCAPED = {0: b"\x02\x10", 1: b"\x02\x11", 2: b"\x02\x12"}
 _TIME_MAX = 2**64 - 1
@@ -101,6 +104,11 @@ def split_key(key: bytes) -> tuple[bytes, int]:
     return key[:end], key[end + 1]
 
 
+def identity(key: bytes) -> bytes:
+    """What the entries of one record have in common: its time and its id. Newer ones are smaller."""
+    return key[key.index(0) + 2 :]
+
+
 # Ranges: from the first key, included, to the second, excluded
 
 
@@ -161,7 +169,7 @@ def opened(key: bytes, value: bytes) -> memoryview:
 
 def decode_subscription(value: bytes) -> StoredSubscription:
     """Where LevelDB has verified its own checksum. Ours is for what comes out of its repairs."""
-    return _decode_subscription(memoryview(value)[5:] if value[4] != _MAIN else _record_part(memoryview(value)[4:]))
+    return _decode_subscription(memoryview(value)[5:] if value[4] != _MAIN else record_part(memoryview(value)[4:]))
 
 
 def decode_sole_subscriptions(values: Sequence[bytes]) -> list[StoredSubscription] | None:
@@ -178,24 +186,29 @@ def decode_main_subscription(key: bytes, value: bytes) -> tuple[StoredSubscripti
 
 
 def subscription_in(payload: memoryview) -> StoredSubscription:
-    return _decode_subscription(_record_part(payload))
+    return _decode_subscription(record_part(payload))
 
 
 def decode_publication(value: bytes) -> StoredPublication:
-    return _decode_publication(memoryview(value)[5:] if value[4] != _MAIN else _record_part(memoryview(value)[4:]))
+    return _decode_publication(memoryview(value)[5:] if value[4] != _MAIN else record_part(memoryview(value)[4:]))
 
 
 def decode_entry(key: bytes, value: bytes) -> tuple[Stored, tuple[bytes, ...]]:
     """The record, and all its lists where this is its first entry, else none. Its checksum is held against it."""
     if int.from_bytes(value[:4]) != zlib.crc32(value[4:], zlib.crc32(key)):
         raise ChecksumError(f"the record under {key.hex()} is not what was written")
+    return entry_in(key, memoryview(value)[4:])
+
+
+def entry_in(key: bytes, payload: memoryview) -> tuple[Stored, tuple[bytes, ...]]:
+    """As `decode_entry`, of what was opened."""
     end = key.index(0)
     decode = _decode_subscription if key[end + 1] == 1 else _decode_publication
-    role = value[4]
+    role = payload[0]
     if role == _SOLE:
-        return decode(value[5:]), (key[:end],)
-    record: Stored = decode(_record_part(memoryview(value)[4:]))
-    return record, _decode_names(value[9 : 9 + _checksum.unpack(value[5:9])[0]]) if role == _MAIN else ()
+        return decode(payload[1:]), (key[:end],)
+    record: Stored = decode(record_part(payload))
+    return record, _decode_names(payload[5 : 5 + _checksum.unpack(payload[1:5])[0]]) if role == _MAIN else ()
 
 
 class ById(NamedTuple):
@@ -218,11 +231,12 @@ def decode_by_id(record_id: str, payload: memoryview) -> ById:
     return ById(until_s, distinct, [b"%b\x00\x01%b%b" % (name, time, id) for name in _decode_names(payload[17:])])
 
 
-def kind_of(record: Stored) -> Kind:
-    return Kind.SUBSCRIPTION if isinstance(record, StoredSubscription) else Kind.PUBLICATION
-
-
-def _record_part(payload: memoryview) -> memoryview:
+def record_part(payload: memoryview) -> memoryview:
+    """The same in all entries of a record."""
     if payload[0] != _MAIN:
         return payload[1:]
     return payload[5 + _checksum.unpack(payload[1:5])[0] :]
+
+
+def kind_of(record: Stored) -> Kind:
+    return Kind.SUBSCRIPTION if isinstance(record, StoredSubscription) else Kind.PUBLICATION

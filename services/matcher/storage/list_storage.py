@@ -51,7 +51,7 @@ class ListStorage:
         self._upkeep = Upkeep(root, self._parts, settings, ledger)
         self._upkeep.open(now_s)
         windows = self._subscriptions
-        windows.reading(lambda: removing.finish_replacing(windows, self._write_filed, now_s))
+        windows.reading(lambda: removing.finish_replacing(windows, self._write_filed, now_s, self.damages))
 
     # The paper's operations
 

@@ -87,7 +87,7 @@ class Damage(msgspec.Struct, frozen=True):
     database: str
     files: tuple[str, ...]  # those that are known to be hurt
     reason: str
-    lost_at_least: int  # records; those that were found and are not what was written
+    lost_at_least: int  # records; those that were found, are not what was written, and could not be written again
     lost_at_most: int  # records; more than were lost where some had been written twice
     kept_at: str = ""
 

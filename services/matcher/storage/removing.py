@@ -12,13 +12,11 @@ from msgspec.structs import replace as changed
 
 from services.matcher.storage import keys
 from services.matcher.storage.database import Database, Write
-from services.matcher.storage.records import Filed, Kind, Stored, StoredPublication, StoredSubscription
+from services.matcher.storage.records import Damage, Filed, Kind, Stored, StoredPublication, StoredSubscription
 from services.matcher.storage.settings import StorageSettings
 from services.matcher.storage.windows import Windows
 
 WriteFiled = Callable[[Sequence[tuple[Stored, Sequence[bytes]]], float], list[Database]]
-
-_INTENT = b"\x00\x00r"
 
 
 class _Intent(msgspec.Struct, array_like=True):
@@ -75,7 +73,7 @@ def _end(database: Database, filed: keys.ById, now_s: float) -> None:
 def replace(windows: Windows, filed: Filed, write: WriteFiled, now_s: float) -> None:
     subscription = filed.record
     assert isinstance(subscription, StoredSubscription)
-    intent_key = _INTENT + subscription.id.encode()
+    intent_key = keys.INTENTS_BEGIN + subscription.id.encode()
     intent = _encode_intent(_Intent(subscription, list(filed.lists)))
     base = windows.base
     base.write(Write(others=[(intent_key, keys.sealed(intent_key, intent))]))
@@ -94,13 +92,36 @@ def replace(windows: Windows, filed: Filed, write: WriteFiled, now_s: float) -> 
     base.write(Write(others_removed=[intent_key]))
 
 
-def finish_replacing(windows: Windows, write: WriteFiled, now_s: float) -> None:
-    """What a crash interrupted."""
+def finish_replacing(windows: Windows, write: WriteFiled, now_s: float, damages: list[Damage]) -> None:
+    """What a crash interrupted. Appends to `damages` which of it cannot be read."""
     for base in windows.bases():
-        for key, value in list(base.entries(_INTENT, keys.ENTRIES_BEGIN)):
-            intent = _decode_intent(keys.opened(key, value))
-            replace(windows, Filed(intent.subscription, tuple(intent.lists)), write, now_s)
+        for key, value in list(base.entries(keys.INTENTS_BEGIN, keys.INTENTS_END)):
+            id = key[len(keys.INTENTS_BEGIN) :].decode(errors="replace")
+            unreadable: list[Damage] = []
+            try:
+                intent = _decode_intent(keys.opened(key, value))
+            except ValueError as error:  # also what the decoder says
+                reason = f"what was to replace '{id}' when it was interrupted cannot be read: {error}"
+                unreadable = [Damage(base.name, (), reason, 0, 0)]
+                _keep_one(windows, id, now_s)
+            else:
+                # Without one that it replaces, it is left of a replacing that had come to its end.
+                if _holders(windows, id, now_s):
+                    replace(windows, Filed(intent.subscription, tuple(intent.lists)), write, now_s)
             base.write(Write(others_removed=[key]))
+            damages += unreadable
+
+
+def _keep_one(windows: Windows, id: str, now_s: float) -> None:
+    """Of two versions in two databases, of which nobody can say which is the new one: nobody was told of it either."""
+    for database, filed in _holders(windows, id, now_s)[:-1]:
+        database.write(Write(removed=filed.keys, others_removed=[keys.by_id_key(id)]))
+
+
+def _holders(windows: Windows, id: str, now_s: float) -> list[tuple[Database, keys.ById]]:
+    """Where a subscription is filed, bases last."""
+    found = [(database, database.get(keys.by_id_key(id))) for database in windows.with_subscriptions(now_s)]
+    return [(database, keys.decode_by_id(id, packed)) for database, packed in found if packed is not None]
 
 
 def remove_publications(windows: Windows, filed: Sequence[Filed], settings: StorageSettings) -> int:

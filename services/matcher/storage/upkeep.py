@@ -147,17 +147,18 @@ class Upkeep:
             if not bases or moving:
                 continue
             oldest = bases[0]
-            if len(bases) > 1 or self._is_worth_rewriting(oldest, 0):
+            if len(bases) > 1 or self._is_worth_rewriting(oldest.removed, oldest.written):
                 self._rewrite(part, oldest)
             elif now_s >= self._counted_s + self._settings.rewrite_check_s and oldest.entries_left:
                 self._counted_s = now_s
                 self._jobs.append(Count(oldest, self.is_forgotten, partial(self._counted, part)))
 
-    def _is_worth_rewriting(self, base: Database, dead: int) -> bool:
-        return base.removed + dead >= max(self._settings.rewrite_from, base.written / 2)
+    def _is_worth_rewriting(self, dead: int, entries: int) -> bool:
+        return dead >= max(self._settings.rewrite_from, entries / 2)
 
     def _counted(self, part: Windows, count: Count) -> None:
-        if self._is_worth_rewriting(count.source, count.dead):
+        """Held against what is there: what was written counts entries that were written over, however often."""
+        if self._is_worth_rewriting(count.dead, count.seen):
             self._rewrite(part, count.source)
 
     def _rewrite(self, part: Windows, base: Database) -> None:

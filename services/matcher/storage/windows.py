@@ -14,7 +14,7 @@ from typing import TypeVar
 from services.matcher.storage.database import DamagedError, Database
 from services.matcher.storage.ledger import Line, Lines, what_is_missing
 from services.matcher.storage.records import Damage, Kind
-from services.matcher.storage.repairing import finish_interrupted, repair, what_is_broken
+from services.matcher.storage.repairing import finish_interrupted, forget_moved, repair, what_is_broken
 from services.matcher.storage.settings import MADE_AHEAD_S_MAX, WINDOWS_AHEAD, StorageSettings
 
 T = TypeVar("T")
@@ -38,12 +38,16 @@ class Windows:
         """`known` is what was there when that was last written down."""
         self._directory.mkdir(parents=True, exist_ok=True)
         finish_interrupted(self._directory)
+        repaired: list[Database] = []
         for path in sorted(self._directory.iterdir()):
             width, _, number = path.name.partition("-")
             if not number.isdigit():
                 continue  # none of ours
             database = self._make(width, int(number))
-            self._open(database, known.databases.get(database.name, Line(0, 0)), known.closed)
+            if not self._open(database, known.databases.get(database.name, Line(0, 0)), known.closed):
+                repaired.append(database)
+        for database in repaired:
+            self._forget_moved(database)
 
     def _make(self, width: str, number: int) -> Database:
         name = f"{width}-{number}"
@@ -54,13 +58,16 @@ class Windows:
             self._windows[int(width), number] = database
         return database
 
-    def _open(self, database: Database, line: Line, was_closed: bool) -> None:
+    def _open(self, database: Database, line: Line, was_closed: bool) -> bool:
+        """Whether it was not damaged."""
         try:
             if missing := what_is_missing(database.path, line, was_closed) or what_is_broken(database.path):
                 raise DamagedError(database, missing)
             database.open()
         except DamagedError as error:
             self._on_damage(repair(database, error.reason, self._damaged, self._settings, line.entries))
+            return False
+        return True
 
     # Where to write
 
@@ -144,6 +151,13 @@ class Windows:
     def repair(self, error: DamagedError, known: int = 0) -> None:
         """`known` is how many entries it is known to have held."""
         self._on_damage(repair(error.database, error.reason, self._damaged, self._settings, known))
+        self._forget_moved(error.database)
+
+    def _forget_moved(self, repaired: Database) -> None:
+        """Not what is copied to it from a database that goes."""
+        going = {*self.leaving, *self._bases.values()} - {self._bases.get(max(self._bases, default=-1))}
+        others = [one for one in self._each() if one is not repaired and one not in going and one.kinds & _SUBSCRIPTION]
+        self.reading(lambda: forget_moved(repaired, others))
 
     # What goes
 

@@ -1,5 +1,7 @@
 """SUBSCRIBE and PUBLISH, told as stories; all layouts where they agree."""
 
+import os
+import random
 from pathlib import Path
 
 import pytest
@@ -218,4 +220,26 @@ def test_what_ended_somewhere_else_is_remembered_as_long(tmp_path: Path, layout:
     assert everything(storage, Kind.SUBSCRIPTION, NOW_S) == []
     assert storage.subscribe(subscription("u", from_s=NOW_S - 9, distinct=True), [A], NOW_S) == []
     assert storage.ended(NOW_S + 4.9) != [] == storage.ended(NOW_S + 5)
+    storage.close()
+
+
+def test_what_filled_a_log_up_is_forced_to_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LevelDB begins another log when its buffer is full; to force that one leaves the first where it is."""
+    forced: set[str] = set()
+
+    def note(file: int) -> None:
+        forced.add(os.readlink(f"/proc/self/fd/{file}"))
+
+    monkeypatch.setattr(os, "fdatasync", note)
+    storage = DualDB(tmp_path, SMALL, NOW_S)
+    body = random.Random(1).randbytes(SMALL.write_buffer_bytes // 8)
+    for number in range(12):
+        storage.subscribe(subscription(f"s{number}", body=body), [A], NOW_S)
+        before = {str(path) for path in tmp_path.rglob("*.log")}
+        storage.sync()
+        # One that LevelDB has made a table of meanwhile need not be forced.
+        assert {path for path in before if os.path.exists(path)} <= forced
+        forced.clear()
+        storage.sync()
+        assert forced == set(), "nothing was written since"
     storage.close()

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from services.matcher.storage.database import Write
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.interface import Storage
-from services.matcher.storage.keys import list_id
+from services.matcher.storage.keys import entry_key, list_id
 from services.matcher.storage.records import Filed, Kind, StorageFullError, Stored
 from services.matcher.storage.settings import WINDOWS_AHEAD, StorageSettings
 from tests.core.storage.cases import LAYOUTS, NOW_S, SMALL, A, everything, maintain_fully, publication, subscription
@@ -104,6 +105,26 @@ def test_a_base_that_is_mostly_dead_is_rewritten_in_slices(tmp_path: Path) -> No
     storage.close()
 
 
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_distinct_ones_that_have_ended_and_are_forgotten_do_not_pile_up(tmp_path: Path, is_changed: bool) -> None:
+    """They are written over when they end, and before that where their past was noted."""
+    storage, now_s = DualDB(tmp_path, SMALL, NOW_S), NOW_S
+    storage.subscribe(subscription("live"), [A], now_s)
+    for turn in range(8):
+        several = [subscription(f"{turn}-{number}", now_s, distinct=True) for number in range(20)]
+        storage.put([Filed(one, (A,)) for one in several], now_s)
+        for one in several if is_changed else ():
+            storage.replace(one, [A], now_s)
+        storage.unsubscribe([one.id for one in several], now_s)
+        for _ in range(4):
+            now_s += 10
+            maintain_fully(storage, now_s)
+    maintain_fully(storage, now_s + SMALL.rewrite_check_s)
+    assert storage.usage().entries <= 20
+    assert [one.record.id for one in everything(storage, Kind.SUBSCRIPTION, now_s)] == ["live"]
+    storage.close()
+
+
 @pytest.mark.parametrize("layout", INSTANT)
 @pytest.mark.parametrize("change", ["replace", "unsubscribe"])
 def test_what_changes_while_half_of_it_might_be_copied_is_found_once(tmp_path: Path, layout: str, change: str) -> None:
@@ -124,6 +145,22 @@ def test_what_changes_while_half_of_it_might_be_copied_is_found_once(tmp_path: P
         assert storage.get_subscribers([list_id()], now_s, now_s) == []
         assert [one.id for one in storage.get_subscribers([A], now_s, now_s)] == (["s"] if change == "replace" else [])
         maintain_fully(storage, now_s + 2)
+    storage.close()
+
+
+@pytest.mark.parametrize("is_moving", [True, False])
+def test_upkeep_repairs_what_it_cannot_read(tmp_path: Path, is_moving: bool) -> None:
+    """A record that LevelDB takes for a good one."""
+    storage = DualDB(tmp_path, StorageSettings(), NOW_S)
+    storage.put([Filed(subscription(f"s{number}"), (A,)) for number in range(50)], NOW_S)
+    base = storage._subscriptions.base
+    base.write(Write(others=[(entry_key(A, Kind.SUBSCRIPTION, NOW_S, "s7"), b"1234\x00nonsense")]))
+    if is_moving:
+        storage._upkeep._rewrite(storage._subscriptions, base)
+    maintain_fully(storage, NOW_S + StorageSettings().rewrite_check_s)
+    (damage,) = storage.damages
+    assert damage.lost_at_least == 1
+    assert len(everything(storage, Kind.SUBSCRIPTION, NOW_S)) == 49
     storage.close()
 
 
