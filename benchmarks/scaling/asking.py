@@ -48,6 +48,13 @@ async def take(client: Client, step: Step, say: Say) -> Scaled:
     )
 
 
+async def route(client: Client, routing: str, say: Say) -> None:
+    """A cluster that has this routing already says so at once."""
+    switched = await take(client, Step("routing", routing), say)
+    if switched.state != "done":
+        raise RuntimeError(f"the cluster did not take the routing '{routing}': {switched.reason}")
+
+
 async def _ended(client: Client, id: str, name: str, steps_s: dict[str, float], say: Say) -> Scaling:
     deadline = time.monotonic() + ENDS_S_MAX
     while True:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from benchmarks.local_cluster import LocalCluster, launched_cluster
-from benchmarks.scaling.asking import Say, subscriptions_kept, take
+from benchmarks.scaling.asking import Say, route, subscriptions_kept, take
 from benchmarks.scaling.measured import Observed, Scaled
 from benchmarks.scaling.publishing import Publishers
 from benchmarks.scaling.receiving import Received, Receiver
@@ -45,6 +45,7 @@ class Running(NamedTuple):
     receiver: Receiver
     publishers: Publishers
     say: Say
+    newcomers: Newcomers | None = None  # where subscriptions come meanwhile
 
 
 Script = Callable[[Running], Awaitable[list[Scaled]]]  # what happens to the cluster meanwhile
@@ -62,7 +63,7 @@ async def run(subscriptions: int, script: Script, options: Options, say: Say) ->
         client = await stack.enter_async_context(Client(api))
         await client.cluster()  # what the first call loads is loaded before the publishers share this loop
         if options.routing is not None:
-            await _route(client, options.routing, say)
+            await route(client, options.routing, say)
         receiver = stack.enter_context(Receiver(api, subscriptions))
         load_s = await _load(receiver, subscriptions, say)
         newcomers = None
@@ -76,7 +77,7 @@ async def run(subscriptions: int, script: Script, options: Options, say: Say) ->
         say("traffic begins")
         await asyncio.sleep(_SETTLES_S)
         begin_s, processor = time.time(), psutil.cpu_times()
-        scaled = await script(Running(cluster, client, receiver, publishers, say))
+        scaled = await script(Running(cluster, client, receiver, publishers, say, newcomers))
         end_s = time.time()
         await publishers.stop()
         new = await asyncio.to_thread(newcomers.subscribed) if newcomers is not None else Subscribed([], 0, 0, 0)
@@ -122,13 +123,6 @@ def steps_in_turn(steps: Sequence[Step], seconds: float) -> Script:
         return scaled
 
     return script
-
-
-async def _route(client: Client, routing: str, say: Say) -> None:
-    """A cluster that has this routing already says so at once."""
-    switched = await take(client, Step("routing", routing), say)
-    if switched.state != "done":
-        raise RuntimeError(f"the cluster did not take the routing '{routing}': {switched.reason}")
 
 
 async def _load(receiver: Receiver, subscriptions: int, say: Say) -> float:

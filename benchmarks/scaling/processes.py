@@ -7,7 +7,13 @@ import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
+
+_FAILED = "a process that makes the load has failed"
+
+
+class _Failure(NamedTuple):
+    why: str
 
 
 class Worker:
@@ -34,11 +40,17 @@ class Worker:
         return self._process.pid
 
     def receive(self) -> Any:
-        """What it sends next. Raises `RuntimeError` when it has ended instead; it said why."""
+        """What it sends next. Raises `RuntimeError` when it has failed instead."""
         while not self.orders.poll(0.5):
             if not self._process.is_alive():
-                raise RuntimeError("a process that makes the load has failed")
-        return self.orders.recv()
+                raise RuntimeError(_FAILED)
+        try:
+            said = self.orders.recv()
+        except EOFError:
+            raise RuntimeError(_FAILED) from None
+        if isinstance(said, _Failure):
+            raise RuntimeError(said.why)
+        return said
 
     def __enter__(self) -> "Any":
         self._process.start()
@@ -54,7 +66,11 @@ class Worker:
 def _tethered(work: Callable[..., None], *arguments: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the other one too, which ends this one
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    work(*arguments)
+    try:
+        work(*arguments)
+    except RuntimeError as failure:  # ours, for whoever asked for the load; all others are shown where they happen
+        orders: Connection = arguments[-2]
+        orders.send(_Failure(str(failure)))
 
 
 def _end_with_parent() -> None:

@@ -49,7 +49,7 @@ def _step_of(word: str) -> Step:
     what, _, value = word.partition("=")
     layer, _, number = value.rpartition("-")
     is_step = (
-        (what in CONFIGURED_LAYERS and _is_number(value))
+        (what in CONFIGURED_LAYERS and _is_number(value) and int(value) > 0)
         or (what == "replace" and (value in CONFIGURED_LAYERS or (layer in CONFIGURED_LAYERS and _is_number(number))))
         or (what == "routing" and value in ROUTINGS)
     )

@@ -188,7 +188,7 @@ class AccessPointScaling:
 
     def on_moving(self, event: Moving, now_s: float) -> Effects:
         configuration = self._enter(event)
-        self._on_in_force(configuration.in_force())
+        self._serve(configuration.in_force())
         self.state = State.BUFFERING
         self.buffers.begin()
         start = StartScale(_target_epoch(configuration))
@@ -241,7 +241,9 @@ class AccessPointScaling:
         return []
 
     def _serve(self, configuration: Configuration) -> None:
-        """One that it leaves out must not go on under what it knows: nobody would wait for it at the next cut."""
+        """One that it leaves out must not go on under what it knows: nobody would wait for it at the next cut, and one
+        that is about to be taken in does not know all anchors before matchers are ready to change.
+        """
         self._on_in_force(configuration if self._name in configuration.accesspoints else None)
 
     @property

@@ -248,7 +248,7 @@ def test_how_long_matchers_copied_is_not_told_as_a_wait() -> None:
 
 @pytest.mark.parametrize("knows_before", [True, False])
 def test_one_that_the_old_configuration_leaves_out_serves_nothing_before_it_is_taken_in(knows_before: bool) -> None:
-    """Matchers of the old epoch would not wait for its `StartScale`."""
+    """Matchers of the old epoch would not wait for its `StartScale`, and it need not know their anchors yet."""
     target = to(accesspoints=("accesspoint-1", "accesspoint-9"))
     core = AccessPointCore("accesspoint-9", lambda: 0)
     if knows_before:
@@ -258,6 +258,8 @@ def test_one_that_the_old_configuration_leaves_out_serves_nothing_before_it_is_t
     assert core.on_subscribe(subscribe(1, STAYING[0]), 10.0) == []
     assert core.on_matcher_up("matcher-1") == core.on_matcher_up("matcher-2") == []
     assert core.on_configuration(during("moving", target), 11.0) == START
+    assert core.on_publications([publications(1)], 11.0, 0) == []
+    assert core.on_subscribe(subscribe(1, STAYING[0]), 11.0) == []
     core.on_configuration(during("changing", target), 12.0)
     core.on_publications([publications(2)], 12.0, 0)
     flushed = core.on_configuration(during("flushing", target), 13.0)

@@ -129,7 +129,18 @@ def test_steps_are_read_as_they_are_written() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "matcher", "matcher=", "matcher=x", "matcher=-1", "connpoint=2", "replace=", "replace=nobody", "routing=none"],
+    [
+        "",
+        "matcher",
+        "matcher=",
+        "matcher=x",
+        "matcher=-1",
+        "matcher=0",
+        "connpoint=2",
+        "replace=",
+        "replace=nobody",
+        "routing=none",
+    ],
 )
 def test_what_is_no_step_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected LAYER=NUMBER"):

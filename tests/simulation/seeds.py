@@ -1,5 +1,6 @@
 """Seeds in parts that run side by side, and what to call them."""
 
+import os
 from collections.abc import Callable, Iterable
 
 from tests.simulation.cluster import Simulation
@@ -16,8 +17,8 @@ def name_of(seeds: range) -> str:
 
 
 def problems_of(kind: Callable[[int], Simulation], seeds: Iterable[int]) -> list[str]:
-    """The message says how to see it again."""
-    name = getattr(kind, "__name__", str(kind))
+    """The message says how to see it again; the order of sets of strings is part of a story."""
+    name = f"PYTHONHASHSEED={os.environ.get('PYTHONHASHSEED', 'random')} {getattr(kind, '__name__', str(kind))}"
     return [f"{name}({seed}): {problem}" for seed in seeds for problem in kind(seed).run()]
 
 
