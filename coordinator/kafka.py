@@ -157,10 +157,10 @@ class KafkaServer:
 
     def _format(self) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = (*self._java, "kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster)
+        command = (*self._java, "kafka.tools.StorageTool", "format", "--ignore-formatted")
         with self._log.open("ab") as log:
             done = subprocess.run(
-                (*command, "-c", _CONFIGURATION_FILE),
+                (*command, f"--cluster-id={cluster}", "-c", _CONFIGURATION_FILE),  # one that may begin with a dash
                 cwd=self._directory,
                 stdout=log,
                 stderr=log,

@@ -28,4 +28,4 @@ class Closing:
         await self._confirmed.wait()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._taken.wait(), FAREWELL_S)
-        return "everything that was accepted is confirmed"
+        return "nothing that was accepted waits for it"

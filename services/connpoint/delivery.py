@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from braid.deliver import is_addressed
 from braid.id_tables import IdMap, IdSet
 from braid.messages import Kept, Match, Notifications, Received, Send
 from services.connpoint.catching_up import CatchingUp, Part
@@ -57,7 +58,7 @@ class Latest:
 
 
 class Addressed(msgspec.Struct, frozen=True, gc=False):
-    """A notification for a subscription with an address."""
+    """A notification for a subscription with an address; which need not be delivered from here."""
 
     id: str
     key: Key
@@ -181,8 +182,8 @@ class DeliveryCore:
     def _set_aside(
         self, id: str, notification: Notifications, place: int, content: bytes, addressed: list[Addressed]
     ) -> None:
-        """It is for no connection."""
-        if id in self.addressed:
+        """It is for no connection. One with an address may be delivered elsewhere by now (`strays.py`)."""
+        if is_addressed(id):
             key = notification.origin, notification.sequence, place
             addressed.append(Addressed(id, key, content))
         else:

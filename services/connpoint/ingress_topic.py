@@ -70,6 +70,7 @@ class IngressTopic:
         self._consumer: Any = None
         self._producer: _Producer | None = None
         self._making_producer = asyncio.Lock()
+        self._places: list[TopicPartition] = []
 
     async def open(self) -> int:
         """Makes the topic if there is none. Returns the number of its partitions; raises `Unavailable`."""
@@ -77,6 +78,7 @@ class IngressTopic:
             self._admin = AIOKafkaAdminClient(**self._arguments)
             await self._admin.start()
             partitions = await self._ensure_topic()
+            self._places = [TopicPartition(self.name, partition) for partition in range(partitions)]
             self._consumer = AIOKafkaConsumer(
                 **self._arguments,
                 group_id=self.name,
@@ -189,14 +191,10 @@ class IngressTopic:
         """Of all partitions that have something. Raises `Unavailable`."""
         try:
             async with asyncio.timeout(_REQUEST_S):
-                found = await self._admin.list_consumer_group_offsets(self.name)
+                found = await self._admin.list_consumer_group_offsets(self.name, partitions=self._places)
         except (KafkaError, OSError, TimeoutError) as error:
             raise Unavailable(text_of(error)) from None
-        return {
-            one.partition: read_note(kept.offset, kept.metadata)
-            for one, kept in found.items()
-            if one.topic == self.name and kept.offset >= 0
-        }
+        return {one.partition: read_note(kept.offset, kept.metadata) for one, kept in found.items() if kept.offset >= 0}
 
     async def commit(self, committed: dict[int, Committed]) -> None:
         """Of partitions that are assigned. Raises `Unavailable`."""

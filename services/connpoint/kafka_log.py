@@ -62,7 +62,7 @@ class KafkaLog:
         self._core: PartitionsCore | None = None  # until it is known how many partitions there are
         self._writing = KafkaWriting(topic.write, settings.ingress)
         self._claims: dict[int, int] = {}  # what is assigned now
-        self._committed: dict[int, int] | None = None  # by partition, as far as it was last heard
+        self._committed: dict[int, Committed] = {}  # by partition, as far as it was last heard
         self._settled_s = self._asked_s = 0.0
         self._settling: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -103,13 +103,21 @@ class KafkaLog:
 
     # Publications
 
-    def refusal(self) -> str:
+    def refusal(self, publisher: int | None = None) -> str:
         if self._core is None:
             return f"Kafka at {self._settings.kafka.bootstrap} has not answered yet"
-        waits_s = self._writing.waits_s()
+        if publisher is None:
+            return self._told(self._writing.silent_s(), "")
+        return self._refusal_of(publisher % self._partitions)
+
+    def _refusal_of(self, partition: int) -> str:
+        """Others may be written: a partition has no leader for a while when the broker that had it is gone."""
+        return self._told(self._writing.waits_s(partition), f" of partition {partition} of {self._topic.name}")
+
+    def _told(self, waits_s: float, where: str) -> str:
         if waits_s < self._settings.ingress.write_s_max:
             return ""
-        return f"Kafka at {self._settings.kafka.bootstrap} has not answered for {waits_s:.0f} s"
+        return f"Kafka at {self._settings.kafka.bootstrap} has not answered for {waits_s:.0f} s{where}"
 
     def has_room(self, publisher: int, publications: int, size: int) -> bool:
         return self._writing.has_room(publications, size) and self._has_small_backlog(publisher % self._partitions)
@@ -124,6 +132,11 @@ class KafkaLog:
     @property
     def unconfirmed(self) -> int:
         return self._writing.publications + (0 if self._core is None else self._core.window_publications)
+
+    @property
+    def is_drained(self) -> bool:
+        """What is in Kafka is seen to by others; with what they write, there may always be something unconfirmed."""
+        return not self._writing.publications
 
     def on_confirmed(self, message: Confirmed, exitpoint: str) -> list[Batch]:
         if self._core is None:
@@ -140,8 +153,9 @@ class KafkaLog:
         return self._backlog(partition) < self._settings.ingress.backlog_batches_max
 
     def _backlog(self, partition: int) -> int:
-        """Unconfirmed, of what was there when something was last written from here; 0 until others were asked."""
-        return 0 if self._committed is None else self._writing.end_of(partition) - self._committed.get(partition, 0)
+        """Unconfirmed, of what was there when something was last written from here; 0 while nobody knows it."""
+        committed = self._committed.get(partition)
+        return 0 if committed is None else max(0, self._writing.end_of(partition) - committed.offset)
 
     # The cluster
 
@@ -170,8 +184,9 @@ class KafkaLog:
         if core is None:
             return
         send_again(core, now_s, self._perform)
-        if refusal := self.refusal():
-            self._writing.give_up(f"{refusal}; what was sent may be published all the same")
+        for partition in range(self._partitions):
+            if refusal := self._refusal_of(partition):
+                self._writing.give_up(partition, f"{refusal}; what was sent may be published all the same")
         if self._settling is None and now_s - self._settled_s >= self._settings.ingress.commit_s:
             self._settled_s = now_s
             self._settling = asyncio.get_running_loop().create_task(self._settle(core))
@@ -253,13 +268,25 @@ class KafkaLog:
                 core.on_commit(changed, now_s)
             if now_s - self._asked_s >= _BACKLOG_S:
                 self._asked_s = now_s
-                self._committed = {p: one.offset for p, one in (await self._topic.committed()).items()}
+                await self._on_committed(core, await self._topic.committed())
         except Unavailable as error:
             self._complain("what is confirmed cannot be written down", error)
         except Exception:
             log.exception("what is confirmed cannot be written down")  # our own mistake; the next one is tried
         finally:
             self._settling = None
+
+    async def _on_committed(self, core: PartitionsCore, committed: dict[int, Committed]) -> None:
+        """How far everybody is. The topic may have been made anew, or the consumer group deleted, since then."""
+        for partition, before in self._committed.items():
+            now = committed.get(partition)
+            if now is None or now.log != before.log:
+                self._writing.forget_end(partition)
+        self._committed = committed
+        if forgotten := core.committed() - committed.keys():
+            log.warning("Kafka has forgotten what is confirmed", partitions=sorted(forgotten))
+            for partition, (_, ends) in (await self._topic.bounds(forgotten)).items():
+                core.on_forgotten(partition, ends)
 
     def _complain(self, event: str, error: Unavailable) -> None:
         """Now and then, while it is tried all the time."""

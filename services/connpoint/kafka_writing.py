@@ -4,9 +4,11 @@ Invariants:
 - What is queued for a partition is written in its order; `done` is told in that order.
 - What waits is bounded by the window (`has_room`); how long it waits, by `ingress.write_s_max`.
 - A write that fails, or takes longer, fails for all that wait for that partition: what comes behind it was sent later.
+  What is not answered for so long leaves the window to others; there is one such write for each partition at most.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 
@@ -31,6 +33,7 @@ class _Waiting(msgspec.Struct, eq=False):
     publications: int
     done: Done | None
     since_s: float
+    is_counted: bool = True  # in the window
 
 
 class _Line:
@@ -51,6 +54,7 @@ class KafkaWriting:
         self.publications = 0  # queued or being written
         self.bytes = 0
         self.failures = 0
+        self._answered_s = -math.inf  # when the last one was written
 
     def has_room(self, publications: int, size: int) -> bool:
         if self.publications == 0:
@@ -73,28 +77,41 @@ class KafkaWriting:
         line = self._lines.get(partition)
         return 0 if line is None else line.end
 
-    def waits_s(self) -> float:
-        """For how long the oldest write is under way."""
-        now = time.monotonic()
-        return max((now - line.writing[0].since_s for line in self._lines.values() if line.writing), default=0.0)
+    def forget_end(self, partition: int) -> None:
+        """It was the end of another log, or of one of which nobody knows any more how far it is confirmed."""
+        if partition in self._lines:
+            self._lines[partition].end = 0
 
-    def give_up(self, reason: str) -> None:
-        """Tells everybody who waits. What is being written may be written all the same; nothing else will."""
+    def waits_s(self, partition: int) -> float:
+        """For how long the write to it is under way."""
+        line = self._lines.get(partition)
+        return time.monotonic() - line.writing[0].since_s if line is not None and line.writing else 0.0
+
+    def silent_s(self) -> float:
+        """For how long no write is answered, to whichever partition, while there is one."""
+        longest_s = max(map(self.waits_s, self._lines), default=0.0)
+        return min(longest_s, time.monotonic() - self._answered_s)
+
+    def give_up(self, partition: int, reason: str) -> None:
+        """Tells everybody who waits for it. What is being written may be written all the same; nothing else will."""
+        line = self._lines.get(partition)
+        if line is None:
+            return
         failure = Unavailable(reason)
-        for line in self._lines.values():
-            queued, line.queued = line.queued, []
-            self._forget(queued)
-            for waiting in (*line.writing, *queued):
-                done, waiting.done = waiting.done, None
-                if done is not None:
-                    done(failure)
+        queued, line.queued = line.queued, []
+        self._forget([*line.writing, *queued])
+        for waiting in (*line.writing, *queued):
+            done, waiting.done = waiting.done, None
+            if done is not None:
+                done(failure)
 
     async def close(self) -> None:
         """Waits for what is under way, as long as publishers would."""
         tasks = [line.task for line in self._lines.values() if line.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=self._settings.write_s_max)
-        self.give_up("the connection point is stopping")
+        for partition in self._lines:
+            self.give_up(partition, "the connection point is stopping")
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -107,7 +124,8 @@ class KafkaWriting:
                 began = time.monotonic()
                 try:
                     offset = await self._write(partition, [waiting.record for waiting in line.writing])
-                    line.end = max(line.end, offset + 1)
+                    line.end = offset + 1  # of a log that was made anew it is less than before
+                    self._answered_s = time.monotonic()
                 except Unavailable as error:
                     failure = error
                     log.error("a write to Kafka failed", partition=partition, reason=str(error))
@@ -138,5 +156,8 @@ class KafkaWriting:
         return taken
 
     def _forget(self, those: list[_Waiting]) -> None:
-        self.publications -= sum(waiting.publications for waiting in those)
-        self.bytes -= sum(len(waiting.record.value) for waiting in those)
+        for waiting in those:
+            if waiting.is_counted:
+                waiting.is_counted = False
+                self.publications -= waiting.publications
+                self.bytes -= len(waiting.record.value)

@@ -24,8 +24,8 @@ class WithLeftOver:
         await self._log.close()
         await self._left_over.close()
 
-    def refusal(self) -> str:
-        return self._log.refusal()
+    def refusal(self, publisher: int | None = None) -> str:
+        return self._log.refusal(publisher)
 
     def has_room(self, publisher: int, publications: int, size: int) -> bool:
         return self._log.has_room(publisher, publications, size)
@@ -38,6 +38,10 @@ class WithLeftOver:
     @property
     def unconfirmed(self) -> int:
         return self._left_over.unconfirmed + self._log.unconfirmed
+
+    @property
+    def is_drained(self) -> bool:
+        return self._left_over.is_drained and self._log.is_drained
 
     def on_confirmed(self, message: Confirmed, exitpoint: str) -> list[Batch]:
         return self._left_over.on_confirmed(message, exitpoint) or self._log.on_confirmed(message, exitpoint)

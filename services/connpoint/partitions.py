@@ -206,6 +206,16 @@ class PartitionsCore(RetryLoop):
             if one is not None:
                 one.committed, one.committed_s = committed, now_s
 
+    def committed(self) -> set[int]:
+        """Those of which something was written down, as far as is known here."""
+        return {partition for partition, one in self._ours.items() if one.committed is not None}
+
+    def on_forgotten(self, partition: int, ends: int) -> None:
+        """What was written down is gone: it is written down again, unless it is of a log that is gone, too."""
+        one = self._ours.get(partition)
+        if one is not None and one.position is not None and one.position <= ends:
+            one.committed_s = -_COMMIT_AGAIN_S
+
     def _committable(self, one: _Partition) -> Committed | None:
         """The sequence of the watermark is the offset behind it."""
         origin = one.origin

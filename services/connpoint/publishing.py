@@ -64,7 +64,7 @@ class Publishing:
         logged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         batch = _Checked(self._hash_of(publisher), ids, encoded, sum(map(len, encoded)), hops, logged)
         # Up to here nothing was awaited: batches enter the window in the order of the calls.
-        if refusal := self._log.refusal():
+        if refusal := self._log.refusal(batch.publisher):
             metrics.PUBLICATIONS_REFUSED.labels("unavailable").inc(len(ids))
             raise problems.unavailable(refusal)
         if not self._waiting and self._log.has_room(batch.publisher, len(encoded), batch.size):
@@ -101,26 +101,26 @@ class Publishing:
 
     def on_tick(self, now_s: float) -> None:
         self._log.on_tick(now_s)
-        if self._waiting and (refusal := self._log.refusal()):
-            self._refuse_waiting(refusal)
-        elif self._waiting:
+        for batch in [batch for batch in self._waiting if self._log.refusal(batch.publisher)]:
+            self._waiting.remove(batch)
+            self._refuse(batch, self._log.refusal(batch.publisher))
+        if self._waiting:
             self._admit_waiting()
 
     @property
     def is_drained(self) -> bool:
-        """Whether everything that was taken in is confirmed."""
-        return not self._log.unconfirmed and not self._waiting
+        """Whether nothing that was taken in waits for this connection point."""
+        return self._log.is_drained and not self._waiting
 
     def close(self) -> None:
         """Whoever waits for room is told that there will be none."""
-        self._refuse_waiting("the connection point is stopping")
-
-    def _refuse_waiting(self, reason: str) -> None:
         while self._waiting:
-            batch = self._waiting.popleft()
-            if not batch.logged.done():
-                batch.logged.set_exception(problems.unavailable(reason))
-        self._waiting_bytes = 0
+            self._refuse(self._waiting.popleft(), "the connection point is stopping")
+
+    def _refuse(self, batch: _Checked, reason: str) -> None:
+        self._waiting_bytes -= batch.size
+        if not batch.logged.done():
+            batch.logged.set_exception(problems.unavailable(reason))
 
     def _check(self, contents: list[Content]) -> list[bytes]:
         limits = self._settings.limits

@@ -41,6 +41,7 @@ from services.connpoint.scaling import Scalings
 from services.connpoint.sinks.courier import TopicCourier
 from services.connpoint.sinks.outbox import SinkOutbox
 from services.connpoint.sources.reading import Sources
+from services.connpoint.strays import Strays
 from services.connpoint.streams import Streams
 from services.connpoint.subscribing import Subscribing
 from services.connpoint.webhooks.courier import Courier
@@ -78,6 +79,7 @@ class ConnPoint(Slice):
         self._subscribing = Subscribing(
             name, settings, self._delivery, self._streams, self._couriers, questions=self._questions, past=self._past
         )
+        self._strays = Strays(self._couriers, self._delivery.addressed, self._subscribing.find)
         self._explaining = Explaining(name, settings, self._questions)
         self._scalings = Scalings(self.coordination, self.configuration)
         self._http: HttpServer | None = None
@@ -114,12 +116,14 @@ class ConnPoint(Slice):
         self._publishing.close()
         if self._http is not None:
             await self._http.stop()
+        await self._strays.close()
         await self._couriers.close()
         await self._log.close()
 
     async def drain(self) -> str:
-        """Nothing new is let in from now on."""
-        return await self._closing.wait()
+        """Nothing new is let in from now on, and no more is read from Kafka."""
+        _, why = await asyncio.gather(self._sources.leave(), self._closing.wait())
+        return why
 
     # Cluster
 
@@ -228,7 +232,7 @@ class ConnPoint(Slice):
     def _on_notifications(self, peer: Hello, run: list[messages.Notifications]) -> None:
         payloads, addressed, receipts = self._delivery.on_notifications(peer.name, run, time.time_ns())
         self._streams.deliver(payloads, asyncio.get_running_loop().time())
-        self._couriers.deliver(addressed, lambda: self.perform(receipts))
+        self._strays.deliver(addressed, lambda: self.perform(receipts))
 
     def on_tick(self, now_s: float) -> None:
         self._publishing.on_tick(now_s)
@@ -240,7 +244,8 @@ class ConnPoint(Slice):
         self._delivery.on_tick(now_s)
         self._couriers.on_tick(now_s)
         metrics.NOTIFICATIONS_REPEATED.set(self._delivery.repeated)
-        metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed)
+        metrics.NOTIFICATIONS_UNCLAIMED.set(self._delivery.unclaimed + self._strays.unclaimed)
+        metrics.NOTIFICATIONS_STRAYED.set(self._strays.delivered)
 
     def totals(self) -> dict[str, int]:
         taken = total_of(metrics.KAFKA_SOURCE_RECORDS, fate="published")

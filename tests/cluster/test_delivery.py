@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.local_cluster import LocalCluster, local_cluster
 from tests.cluster.traffic import Traffic
+from tests.service.cli_runner import braid
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -35,6 +36,20 @@ async def test_everything_arrives_once_and_in_order(cluster: LocalCluster) -> No
             while traffic.acknowledged <= 1000:
                 await asyncio.sleep(0.05)
     traffic.check()
+
+
+async def test_the_cluster_is_measured(cluster: LocalCluster) -> None:
+    done = await braid(cluster.api[0], "bench", "--subscriptions", "50", "--seconds", "0.5", "--rate", "400", "--json")
+    found = json.loads(done.stdout)
+    assert (found["lost"], found["twice"], found["out_of_order"]) == (0, 0, 0)
+    assert 0 < found["published"] <= 200
+    assert (done.exit_code, found["subscriptions"]) == (0, 50)
+
+
+async def test_a_measurement_that_the_cluster_refuses_says_why(cluster: LocalCluster) -> None:
+    done = await braid(cluster.api[0], "bench", "--subscriptions", "10001", "--seconds", "0.5")
+    assert done.exit_code == 1
+    assert "limits.subscriptions_per_connection_max" in done.stderr
 
 
 @pytest.mark.parametrize("victim", ["accesspoint-1", "matcher-1", "exitpoint-1", "connpoint-2"])

@@ -224,6 +224,19 @@ def test_it_is_repeated_before_kafka_forgets_it() -> None:
     assert commit(core, 3700.0) == {0: Committed(1, BEGAN_MS)}
 
 
+def test_it_is_written_down_again_when_kafka_has_forgotten_it() -> None:
+    core = reading()
+    read(core, record(0, 1))
+    confirm(core, 1)
+    written = commit(core)
+    assert core.committed() == {0}
+    core.on_forgotten(0, ends=0)
+    assert commit(core) == {}, "the log is gone, too"
+    core.on_forgotten(0, ends=1)
+    assert commit(core) == written
+    assert commit(core) == {}
+
+
 def test_that_of_a_partition_in_which_nothing_happens_is_repeated_too() -> None:
     """By whoever took it over: else all that the log still has would be sent again once Kafka has forgotten it."""
     found = Committed(5, BEGAN_MS, ((7, 8),))

@@ -99,6 +99,8 @@ def test_what_the_receiver_asks_for(header: str, expected: float) -> None:
         ("::", False),
         ("fe80::1%eth0", False),
         ("fc00::1", False),
+        ("fec0::1", False),
+        ("feff::1", False),
         ("ff02::1", False),
         ("::ffff:127.0.0.1", False),
         ("::ffff:93.184.215.14", True),

@@ -29,10 +29,10 @@ async def producing(bootstrap: str) -> AsyncIterator[AIOKafkaProducer]:
         yield producer
 
 
-async def read_topic(bootstrap: str, topic: str, count: int, timeout_s: float = 20.0) -> list[Any]:
+async def read_topic(bootstrap: str, topic: str, count: int, timeout_s: float = 20.0, **arguments: Any) -> list[Any]:
     """The first records of a topic, committed ones only; fewer when there are no more in that time."""
     consumer = AIOKafkaConsumer(
-        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed", **arguments
     )
     found: list[Any] = []
     async with consumer:

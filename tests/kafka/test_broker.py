@@ -1,5 +1,8 @@
 """The broker that the other tests of this directory stand on."""
 
+import uuid
+from pathlib import Path
+
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -32,3 +35,11 @@ async def test_what_was_written_in_a_transaction_is_read_after_a_restart(kafka: 
     async with consumer, AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
         await producer.send_and_wait("broker-kept", b"after")
         assert [(await consumer.getone()).value for _ in range(2)] == [b"before", b"after"]
+
+
+def test_the_id_of_its_cluster_may_begin_with_a_dash(
+    kafka: KafkaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.kafka.uuid.uuid4", lambda: uuid.UUID(bytes=b"\xf8" + bytes(15)))
+    KafkaServer(tmp_path / "kafka")
+    assert "cluster.id=-AAAA" in (tmp_path / "kafka" / "data" / "meta.properties").read_text()

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from braid.config import Settings
@@ -15,6 +15,8 @@ from services.connpoint.committed import NOTE_LENGTH_MAX, Committed
 from services.connpoint.ingress_topic import IngressTopic, LogLost, ToWrite, Unavailable
 from services.connpoint.partitions import Record
 from tests.kafka.producing import unique
+from tests.kafka.test_mock_ingress import point
+from tests.service.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
@@ -130,6 +132,30 @@ async def test_a_write_waits_for_kafka_and_is_written_once(kafka: KafkaServer) -
         assert await topic.write(0, to_write(b"c")) == 2
         topic.assign({0: 0})
         assert [record.value for record in (await read(topic, 3))[0]] == [b"a", b"b", b"c"]
+
+
+async def test_a_topic_that_is_deleted_and_made_anew_is_written_and_read_on(running_kafka: KafkaServer) -> None:
+    """More was in it than may wait in one partition; of the new one nothing is confirmed yet."""
+    name = unique("ingress")
+    async with point(running_kafka.bootstrap, name, partitions=1, backlog_batches_max=3, write_s_max=30) as here:
+        for n in range(6):
+            await here.publish("p", f"{n}")
+            await until(lambda n=n: len(here.sent) == n + 1)  # type: ignore[misc]
+            here.confirm(here.sent[-1])
+        await until(lambda: 0 in here.log._committed)
+        admin = AIOKafkaAdminClient(bootstrap_servers=running_kafka.bootstrap)
+        await admin.start()
+        await admin.delete_topics([name])
+        await asyncio.sleep(1)
+        await admin.create_topics([NewTopic(name, 1, 1)])
+        await admin.close()
+        for n in range(6, 12):
+            await here.publish("p", f"{n}")
+            await until(lambda n=n: here.ids()[-1] == f"{n}")  # type: ignore[misc]
+            here.confirm(here.sent[-1])
+        assert here.ids() == [f"{n}" for n in range(12)]
+        assert here.sent[-1].origin != here.sent[0].origin
+        assert [message.sequence for message in here.sent[6:]] == [1, 2, 3, 4, 5, 6]
 
 
 async def test_without_kafka() -> None:

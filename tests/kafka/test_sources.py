@@ -9,9 +9,12 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 import braid
+from braid.config import load
 from coordinator.kafka import KafkaServer
 from tests.kafka.producing import headers_of, make_topics, producing, read_topic, unique
+from tests.kafka.test_mock_sources import reading
 from tests.service.in_process import in_process_cluster
+from tests.service.waiting import until
 from tests.service.zookeeper_fixture import ZooKeeperServer
 
 pytestmark = [pytest.mark.slow]
@@ -71,3 +74,20 @@ async def test_a_bad_record_that_is_too_large_for_the_dead_letters_does_not_stop
     by_offset = {headers_of(letter)["braid-offset"]: letter for letter in letters}
     assert by_offset.keys() == {b"0", b"1", b"2"}
     assert headers_of(by_offset[b"1"])["braid-value-bytes"] == b"%d" % len(large)
+
+
+async def test_one_that_is_told_to_stop_leaves_its_partitions_to_others_at_once(running_kafka: KafkaServer) -> None:
+    topic, bootstrap = unique("air"), running_kafka.bootstrap
+    await make_topics(bootstrap, topic)
+    kafka = {"bootstrap": bootstrap, "group": topic, "sources": [{"topic": topic}], "session_s": 30}
+    settings = load(overrides={"kafka": kafka}).settings
+    async with reading("connpoint-1", settings) as one:
+        async with producing(bootstrap) as producer:
+            await producer.send_and_wait(topic, b'{"id":"a"}')
+            await until(lambda: len(one.contents) == 1)
+            one.confirm()
+            await one.sources.leave()
+            await producer.send_and_wait(topic, b'{"id":"b"}')
+        async with reading("connpoint-2", settings) as other:
+            await until(lambda: other.contents, timeout_s=15)  # half of the session
+            assert [content["id"] for content in other.contents] == ["b"]

@@ -17,6 +17,7 @@ class Logs:
         self.committed: dict[int, tuple[int, str]] = {}
         self.is_there = asyncio.Event()  # else nobody is answered
         self.is_there.set()
+        self.leaderless: dict[int, asyncio.Event] = {}  # partitions that answer no writer until then
         self.refuses = ""  # what it says to whoever writes
 
     def delete(self, partition: int, before: int) -> None:
@@ -51,6 +52,8 @@ class FakeTopic:
         self.writes.append((partition, len(records)))
         await asyncio.sleep(0)
         await self.logs.is_there.wait()
+        if (led := self.logs.leaderless.get(partition)) is not None:
+            await led.wait()
         if self.logs.refuses:
             raise Unavailable(self.logs.refuses)
         log = self.logs.records[partition]

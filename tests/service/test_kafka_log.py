@@ -5,6 +5,7 @@ import gc
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,8 +19,12 @@ from braid.selector import hash64
 from braid.standing_in import log_name, owner_of
 from braid.topology import Configuration
 from services.connpoint.committed import Committed, read_note
+from services.connpoint.ingress import IngressCore
+from services.connpoint.ingress_log import IngressLog
 from services.connpoint.ingress_topic import ToWrite
 from services.connpoint.kafka_log import KafkaLog
+from services.connpoint.left_over import WithLeftOver
+from services.connpoint.local_log import LocalLog
 from services.connpoint.partitions import Record
 from services.connpoint.publishing import Publishing
 from tests.service.fake_topic import FakeTopic, Logs
@@ -155,6 +160,38 @@ async def test_what_another_one_accepted_is_sent_by_whoever_sees_to_the_partitio
                 assert owner_of(message.origin.rpartition(".")[0], both) == name
 
 
+async def test_nobody_who_stops_waits_for_what_is_in_kafka() -> None:
+    """There is always something of it while others write; they see to it."""
+    logs = Logs(PARTITIONS)
+    both = (ONE, OTHER)
+    async with point(logs, ONE, both) as one, point(logs, OTHER, both) as other:
+        for n in range(20):
+            await other.publish(f"p{n}", f"{n}")
+        await until(lambda: len(one.sent) + len(other.sent) == 20)
+        assert one.log.unconfirmed == len(one.sent) > 0
+        assert one.publishing.is_drained
+        logs.is_there.clear()
+        call = asyncio.create_task(one.publish("p", "a"))
+        await asyncio.sleep(0)
+        assert not one.publishing.is_drained
+        logs.is_there.set()
+        await call
+        assert one.publishing.is_drained
+
+
+async def test_what_is_left_in_leveldb_is_waited_for(tmp_path: Path) -> None:
+    logs = Logs(PARTITIONS)
+    async with point(logs) as here:
+        core = IngressCore("connpoint-1.1", Settings().ingress)
+        batch = core.accept(1, [b"{}"], 0.0)
+        both = WithLeftOver(
+            here.log, LocalLog(core, IngressLog(tmp_path / "ingress", Settings().ingress), here.perform)
+        )
+        assert not both.is_drained
+        core.on_log_failed(batch)
+        assert both.is_drained
+
+
 async def test_another_one_takes_over_from_what_is_committed() -> None:
     logs = Logs(PARTITIONS)
     publishers = [f"p{n}" for n in range(20)]
@@ -226,6 +263,29 @@ async def test_for_so_long_and_no_longer() -> None:
         await here.until_sent("a", "f")  # nobody knew of the first what would become of it
 
 
+async def test_a_partition_without_a_leader_refuses_only_its_own_publishers() -> None:
+    logs = Logs(PARTITIONS)
+    stuck = hash64("p") % PARTITIONS
+    others = [f"q{n}" for n in range(20) if hash64(f"q{n}") % PARTITIONS != stuck]
+    async with point(logs, write_s_max=0.05, window_publications_max=4) as here:
+        led = logs.leaderless[stuck] = asyncio.Event()
+        calls = [asyncio.create_task(here.publish("p", id)) for id in ("a", "b", "c", "d", "e")]  # one of them waits
+        behind = asyncio.create_task(here.publish(others[0], "f"))
+        for call in calls:
+            with pytest.raises(Problem, match=f"has not answered for . s of partition {stuck} of ingress"):
+                await call
+        assert await behind == ["f"]
+        for publisher in others:
+            assert await here.publish(publisher, publisher) == [publisher]
+        with pytest.raises(Problem, match="has not answered") as raised:
+            await here.publish("p", "g")
+        assert raised.value.status == 503
+        assert here.log.refusal() == "", "it is ready"
+        led.set()
+        await until(lambda: not here.log.refusal(hash64("p")))
+        assert await here.publish("p", "h") == ["h"]
+
+
 async def test_what_kafka_refuses_is_refused_with_all_that_waited_behind_it() -> None:
     logs = Logs(PARTITIONS)
     async with point(logs) as here:
@@ -288,6 +348,58 @@ async def test_the_backlog_of_a_partition_is_bounded(monkeypatch: pytest.MonkeyP
         assert not waiting.done()
         here.confirm(here.sent[0])
         assert await waiting == ["d"]
+
+
+async def confirmed_more_than_may_wait(here: Point, whoever_reads: Point, publisher: str) -> None:
+    for n in range(6):
+        await here.publish(publisher, f"{n}")
+        await until(lambda n=n: len(whoever_reads.sent) == n + 1)  # type: ignore[misc]
+        whoever_reads.confirm(whoever_reads.sent[-1])
+    partition = hash64(publisher) % PARTITIONS
+    await until(lambda: here.topic.logs.committed.get(partition, (0, ""))[0] == 6)
+
+
+async def until_there_is_room(here: Point, publisher: str) -> None:
+    await until(lambda: here.log.has_room(hash64(publisher), 1, 1), lambda: "there is no room")
+
+
+async def test_a_topic_that_was_made_anew_has_no_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.connpoint.kafka_log._BACKLOG_S", 0.0)
+    logs = Logs(PARTITIONS)
+    async with point(logs, backlog_batches_max=3) as here:
+        await confirmed_more_than_may_wait(here, here, "p")
+        logs.make_anew()
+        await asyncio.sleep(0.02)
+        await until_there_is_room(here, "p")
+        await here.publish("p", "a", wait=False)
+        await until(lambda: here.ids()[6:] == ["a"])
+        assert here.log._writing.end_of(hash64("p") % PARTITIONS) == 1
+
+
+async def test_nor_for_one_that_has_not_written_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hears of the other log from what is committed."""
+    monkeypatch.setattr("services.connpoint.kafka_log._BACKLOG_S", 0.0)
+    logs, both = Logs(PARTITIONS), (ONE, OTHER)
+    publisher = next(f"p{n}" for n in range(99) if owner_of(log_name(hash64(f"p{n}") % PARTITIONS), both) == OTHER)
+    async with point(logs, ONE, both, backlog_batches_max=3) as one, point(logs, OTHER, both) as other:
+        await confirmed_more_than_may_wait(one, other, publisher)
+        logs.make_anew()
+        logs.committed[hash64(publisher) % PARTITIONS] = (1, "1 abc ")
+        await asyncio.sleep(0.02)
+        await until_there_is_room(one, publisher)
+
+
+async def test_what_is_confirmed_is_written_down_again_when_the_group_was_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("services.connpoint.kafka_log._BACKLOG_S", 0.0)
+    logs = Logs(PARTITIONS)
+    async with point(logs, backlog_batches_max=3) as here:
+        await confirmed_more_than_may_wait(here, here, "p")
+        before = dict(logs.committed)
+        logs.committed.clear()
+        await until(lambda: logs.committed == before)
+        await until_there_is_room(here, "p")
 
 
 async def test_a_connection_point_waits_for_kafka_before_it_is_registered() -> None:

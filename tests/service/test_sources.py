@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiokafka.errors import CommitFailedError, IllegalGenerationError
+from aiokafka.errors import CommitFailedError, IllegalGenerationError, KafkaError
 
 from braid.config import Settings
-from braid.messages import Publications, Send
+from braid.messages import Confirmed, Publications, Send
 from braid.topology import Configuration
 from services.connpoint.sources import reading
 from services.connpoint.sources.group import OutOfRange
@@ -39,7 +39,9 @@ class ARecord(msgspec.Struct):
 class FakeGroup:
     """One partition. Whatever is in `held` is waited for: an answer that takes its time."""
 
-    def __init__(self) -> None:
+    def __init__(self, partition: Partition = AIR) -> None:
+        self.partition = partition
+        self.poll_fails: list[Exception] = []
         self.records: list[ARecord] = []
         self.note: Note | None = None
         self.begins = 0
@@ -49,6 +51,7 @@ class FakeGroup:
         self.reached: set[str] = set()  # calls that wait
         self.commit_fails: list[Exception] = []
         self.opened = 0
+        self.left: bool | None = None  # None until it was closed
 
     def hold(self, call: str) -> None:
         self.held[call] = asyncio.Event()
@@ -61,19 +64,21 @@ class FakeGroup:
     async def open(self) -> None:
         self.opened += 1
 
-    async def close(self) -> None:
-        """There is nothing to close."""
+    async def close(self, *, leave: bool = False) -> None:
+        self.left = leave
 
     async def poll(self, partitions: Iterable[Partition], most: int, timeout_s: float) -> dict[Partition, list[Record]]:
         await asyncio.sleep(0.001)
         await self._wait("poll")
+        if self.poll_fails:
+            raise self.poll_fails.pop()
         if self.position_at < self.begins:
-            raise OutOfRange([AIR])
+            raise OutOfRange([self.partition])
         found: list[Record] = [record for record in self.records if record.offset >= self.position_at]
         if not found:
             return {}
         self.position_at = found[-1].offset + 1
-        return {AIR: found}
+        return {self.partition: found}
 
     async def position(self, partition: Partition) -> int:
         await self._wait("position")
@@ -86,11 +91,11 @@ class FakeGroup:
         return 0
 
     async def notes(self, partitions: Iterable[Partition]) -> dict[Partition, Note]:
-        return {} if self.note is None else {AIR: self.note}
+        return {} if self.note is None else {self.partition: self.note}
 
     async def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
         await self._wait("bounds")
-        return {AIR: (self.begins, len(self.records))}
+        return {self.partition: (self.begins, len(self.records))}
 
     async def commit(self, notes: dict[Partition, Note]) -> None:
         """As aiokafka does it: from a task of its own, which goes on when nobody waits any more."""
@@ -103,14 +108,15 @@ class FakeGroup:
         await self._wait("commit")
         if self.commit_fails:
             raise self.commit_fails.pop()
-        self.note = notes[AIR]
+        self.note = notes[self.partition]
 
-    async def bury(self, letters: list[DeadLetter]) -> None:
+    async def bury(self, letters: list[DeadLetter]) -> list[Exception | None]:
         written = list(letters)
         await self._wait("bury")
         for letter, one in zip(letters, written, strict=True):
             assert letter is one
         self.letters += letters
+        return [None] * len(letters)
 
 
 class Reading:
@@ -195,6 +201,21 @@ async def test_a_commit_that_is_not_answered_is_given_up(monkeypatch: pytest.Mon
         assert here.sent == []
 
 
+async def test_a_commit_without_an_answer_ends_the_membership(monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
+    """Kafka may be away for long; nobody waits for one answer for ever."""
+    for wait in ("_COMMIT_S_MAX", "_ANSWER_S", "_GOODBYE_S"):
+        monkeypatch.setattr(reading, wait, 0.01)
+    async with reading_air(monkeypatch) as here:
+        here.group.hold("commit")
+        here.write(b"{}")
+        await until(lambda: here.group.opened == 2)
+        assert here.sent == []
+        here.group.held.pop("commit").set()
+        await here.sources.on_assigned([AIR])
+        await until(lambda: here.sequences() == [1])
+    assert told == []
+
+
 async def test_a_change_of_the_group_while_dead_letters_are_written(
     monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
@@ -253,3 +274,50 @@ async def test_it_goes_on_when_it_cannot_even_be_closed(monkeypatch: pytest.Monk
         await here.sources.on_assigned([AIR])
         await until(lambda: here.sequences() == [1])
     assert told == ["reading Kafka failed", "leaving Kafka failed"]
+
+
+async def test_pauses_grow_until_something_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joining the group is no progress: whoever fails right behind it would join at the first pace for ever."""
+    pauses: list[float] = []
+
+    def told_info(event: str, **members: Any) -> None:
+        if event == "reading Kafka pauses":
+            pauses.append(members["pause_s"])
+
+    monkeypatch.setattr(reading.log, "info", told_info, raising=False)
+    async with reading_air(monkeypatch) as here:
+        for count in range(1, 5):
+            await until(lambda count=count: here.group.opened == count)  # type: ignore[misc]
+            here.group.poll_fails.append(KafkaError("no idea"))
+            await here.sources.on_assigned([AIR])
+            await until(lambda count=count: len(pauses) == count)  # type: ignore[misc]
+        assert pauses == [0.001, 0.002, 0.004, 0.008]
+        await until(lambda: here.group.opened == 5)
+        here.write(b"{}")
+        await here.sources.on_assigned([AIR])
+        await until(lambda: here.sequences() == [1])
+        here.group.poll_fails.append(KafkaError("no idea"))
+        await until(lambda: len(pauses) == 5)
+        assert pauses[4] == 0.001
+
+
+async def test_whoever_lets_others_take_over_commits_what_is_confirmed_and_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with reading_air(monkeypatch) as here:
+        here.write(b"{}")
+        await until(lambda: here.sequences() == [1])
+        here.sources.on_confirmed(Confirmed(1, here.sent[0].origin, [1]), "exitpoint-1")
+        await here.sources.leave()
+        assert here.group.left
+        assert here.group.note is not None
+        assert here.group.note.offset == 1
+        here.write(b"{}")
+        await asyncio.sleep(0.02)
+        assert here.sequences() == [1]
+
+
+async def test_whoever_stops_at_once_is_expected_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with reading_air(monkeypatch) as here:
+        await until(lambda: here.group.opened)
+    assert here.group.left is False

@@ -1,13 +1,15 @@
 """The consumer group of the sources, as the connection point needs it. The one file of the sources that owns aiokafka.
 
-A connection point is a static member: started again within `kafka.session_s`, it has its partitions at once. What it
-commits, Kafka takes only as long as it is a member and has not missed a change of the group.
+A connection point is a static member: started again within `kafka.session_s`, it has its partitions at once. One that
+lets others take over before it stops leaves the group. What it commits, Kafka takes only as long as it is a member and
+has not missed a change of the group.
 """
 
 import asyncio
 from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
+import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -21,11 +23,13 @@ from aiokafka.errors import (
 )
 
 from braid.config import Settings
-from braid.kafka_clients import client_arguments, stop
-from services.connpoint.sources.letters import DeadLetter, without_value
+from braid.kafka_clients import client_arguments, stop, text_of
+from services.connpoint.sources.letters import DeadLetter, without_record, without_value
 from services.connpoint.sources.notes import Note, read_note, write_note
 from services.connpoint.sources.partitions import Partition
 from services.connpoint.sources.records import Record
+
+log = structlog.get_logger()
 
 _FETCH_BYTES_MAX = 8 * 1024 * 1024
 _FETCH_WAIT_MS = 250
@@ -57,6 +61,8 @@ class SourceGroup:
         self._consumer: Any = None
         self._admin: Any = None
         self._producer: Any = None
+        self._making_producer = asyncio.Lock()
+        self._missing: set[str] = set()  # topics of dead letters
 
     async def open(self) -> None:
         kafka = self._settings.kafka
@@ -78,11 +84,15 @@ class SourceGroup:
             fetch_max_wait_ms=_FETCH_WAIT_MS,
         )
         await self._admin.start()
-        await self._make_dead_letter_topics()
+        await self._find_dead_letter_topics()
         await self._consumer.start()
         self._consumer.subscribe([source.topic for source in kafka.sources], listener=self._listener)
 
-    async def close(self) -> None:
+    async def close(self, *, leave: bool = False) -> None:
+        """A member that leaves has its partitions dealt out at once, not when its session is over."""
+        if leave and self._consumer is not None:
+            # aiokafka leaves when it stops, but not for a static member.
+            self._consumer._coordinator._group_instance_id = None
         for client in (self._consumer, self._producer, self._admin):
             if client is not None:
                 await stop(client)
@@ -130,36 +140,59 @@ class SourceGroup:
             {TopicPartition(*partition): (note.offset, write_note(note)) for partition, note in notes.items()}
         )
 
-    async def bury(self, letters: list[DeadLetter]) -> None:
-        """Returns when they are written."""
-        if self._producer is None:
-            arguments = client_arguments(self._name, self._settings)
-            # Not idempotent: behind one that is refused for its size Kafka would take no other. Twice is allowed.
-            self._producer = AIOKafkaProducer(**arguments, acks="all", max_request_size=_FETCH_BYTES_MAX)
-            await self._producer.start()
-        written = await asyncio.gather(*map(self._write, letters), return_exceptions=True)
-        for letter, outcome in zip(letters, written, strict=True):
-            if isinstance(outcome, MessageSizeTooLargeError):
-                await self._write(without_value(letter))
-            elif isinstance(outcome, BaseException):
-                raise outcome
+    async def bury(self, letters: list[DeadLetter]) -> list[Exception | None]:
+        """Returns when it is known of each that it is written, or why it is not. May be called again meanwhile."""
+        async with self._making_producer:
+            if self._producer is None:
+                self._producer = await self._started_producer()
+        for topic in {letter.topic for letter in letters} & self._missing:
+            await self._make_topic(topic)
+        return await asyncio.gather(*map(self._bury, letters))
 
-    async def _write(self, letter: DeadLetter) -> None:
-        await self._producer.send_and_wait(
-            letter.topic, letter.value, letter.key, timestamp_ms=letter.timestamp_ms, headers=letter.headers
-        )
+    async def _started_producer(self) -> Any:
+        arguments = client_arguments(self._name, self._settings)
+        # Not idempotent: behind one that is refused for its size Kafka would take no other. Twice is allowed.
+        producer = AIOKafkaProducer(**arguments, acks="all", max_request_size=_FETCH_BYTES_MAX)
+        try:
+            await producer.start()
+        except BaseException:
+            await stop(producer)
+            raise
+        return producer
 
-    async def _make_dead_letter_topics(self) -> None:
-        """Those that are missing, with one partition."""
+    async def _bury(self, letter: DeadLetter) -> Exception | None:
+        """As much of it as the topic takes."""
+        too_large: Exception | None = None
+        for form in (letter, without_value(letter), without_record(letter)):
+            try:
+                await self._producer.send_and_wait(
+                    form.topic, form.value, form.key, timestamp_ms=form.timestamp_ms, headers=form.headers
+                )
+            except MessageSizeTooLargeError as error:
+                too_large = error
+            except (KafkaError, OSError, TimeoutError) as error:
+                return error
+            else:
+                return None
+        return too_large
+
+    async def _find_dead_letter_topics(self) -> None:
+        """Makes those that are missing. One that cannot be made is tried again when there is a letter for it."""
         there = set(await self._admin.list_topics())
-        wanted = {source.dead_letter_topic for source in self._settings.kafka.sources} - there
-        if not wanted:
-            return
-        replication = self._settings.kafka.replication
-        made = await self._admin.create_topics([NewTopic(topic, 1, replication) for topic in sorted(wanted)])
+        self._missing = {source.dead_letter_topic for source in self._settings.kafka.sources} - there
+        for topic in sorted(self._missing):
+            try:
+                await self._make_topic(topic)
+            except KafkaError as error:
+                log.error("dead letters have no topic", reason=text_of(error))
+
+    async def _make_topic(self, topic: str) -> None:
+        """With one partition."""
+        made = await self._admin.create_topics([NewTopic(topic, 1, self._settings.kafka.replication)])
         for name, code, reason in made.topic_errors:
             if code not in (NoError.errno, TopicAlreadyExistsError.errno):  # another one may have been faster
                 raise KafkaError(f"the topic {name} cannot be made: {reason or for_code(code).__name__}")
+        self._missing.discard(topic)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types

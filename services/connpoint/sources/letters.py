@@ -11,7 +11,7 @@ ORIGIN_TOPIC, ORIGIN_PARTITION, ORIGIN_OFFSET = "braid-topic", "braid-partition"
 LEFT_OUT = "braid-value-bytes"  # of a value that is left out
 REASON_LENGTH_MAX = 1_000
 
-_OURS = (REASON, ORIGIN_TOPIC, ORIGIN_PARTITION, ORIGIN_OFFSET)
+_OURS = (REASON, ORIGIN_TOPIC, ORIGIN_PARTITION, ORIGIN_OFFSET, LEFT_OUT)
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -43,3 +43,9 @@ def without_value(letter: DeadLetter) -> DeadLetter:
     return msgspec.structs.replace(
         letter, value=b"", headers=[*letter.headers, (LEFT_OUT, str(len(letter.value or b"")).encode())]
     )
+
+
+def without_record(letter: DeadLetter) -> DeadLetter:
+    """For one that is too large without its value, too: nothing of the record, only where it is and why."""
+    headers = [header for header in without_value(letter).headers if header[0] in _OURS]
+    return msgspec.structs.replace(letter, key=None, value=b"", headers=headers)

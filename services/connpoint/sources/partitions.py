@@ -13,11 +13,12 @@ Invariants, besides those of `retrying.py`:
 - A batch is sent only when the note that says where it begins and ends is committed. Kafka takes no note from somebody
   who has lost the partition. So whoever sends a batch of a partition, ever, sends the same one under the same number.
 - Cuts are without gaps from the committed offset on; everything before that is confirmed.
+- Of a partition whose dead letters are not written (it is held) nothing is committed, sent or read.
 - What is read and not confirmed is bounded by the window, by the cuts that a note has room for, and by one poll.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -150,12 +151,14 @@ class SourceCore(RetryLoop):
 
     # What is in it
 
-    def readable(self) -> list[Partition]:
-        """Those of which more may be read now."""
+    def readable(self, held: Collection[Partition] = ()) -> list[Partition]:
+        """Those of which more may be read now; `held` are those whose dead letters are not written."""
         if not self.has_room(1, 1):
             return []
         return [
-            partition for partition, one in self._ours.items() if len(one.cuts) - len(one.wanted) < BATCHES_MAX // 2
+            partition
+            for partition, one in self._ours.items()
+            if partition not in held and len(one.cuts) - len(one.wanted) < BATCHES_MAX // 2
         ]
 
     def awaited(self) -> list[Partition]:
@@ -192,10 +195,15 @@ class SourceCore(RetryLoop):
 
     # What is noted
 
-    def to_note(self, now_s: float, patience_s: float) -> dict[Partition, Note]:
-        """What has to be committed before more can be sent; what is confirmed goes along, or has some patience."""
+    def to_note(self, now_s: float, patience_s: float, held: Collection[Partition] = ()) -> dict[Partition, Note]:
+        """What has to be committed before more can be sent; what is confirmed goes along, or has some patience.
+
+        Of those that are held nothing is committed: a dead letter comes before the offset of its record.
+        """
         found = {}
         for partition, one in self._ours.items():
+            if partition in held:
+                continue
             self._cut(one, now_s)
             note = one.note()
             is_urgent = bool(one.unsent) and not one.unsent[-1].is_noted
@@ -214,11 +222,11 @@ class SourceCore(RetryLoop):
             for cut in one.unsent:
                 cut.is_noted = cut.is_noted or cut.end <= end
 
-    def to_send(self, now_s: float, now_ns: int) -> list[Send]:
+    def to_send(self, now_s: float, now_ns: int, held: Collection[Partition] = ()) -> list[Send]:
         """Whatever is noted, in its order."""
         sends: list[Send] = []
-        for one in self._ours.values():
-            while one.unsent and one.unsent[0].is_noted:
+        for partition, one in self._ours.items():
+            while partition not in held and one.unsent and one.unsent[0].is_noted:
                 sends += self._enter(one, one.unsent.popleft(), now_s, now_ns)
         return sends
 

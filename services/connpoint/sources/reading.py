@@ -1,11 +1,12 @@
 """Reads the source topics and publishes their records: poll, cut, bury what is bad, note, send; one loop.
 
 `partitions.py` decides, `group.py` speaks to Kafka, and `docs/kafka.md` says why it is right. Whatever goes wrong ends
-the membership in the group; then it begins anew, from what is committed.
+the membership in the group, except with dead letters (`burying.py`); then it begins anew, from what is committed.
 """
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Callable, Collection
 
@@ -17,8 +18,9 @@ from braid.config import Settings
 from braid.kafka_clients import text_of
 from braid.messages import Confirmed, Send
 from braid.topology import Configuration
+from services.connpoint.sources.burying import Burying
 from services.connpoint.sources.group import OutOfRange, SourceGroup
-from services.connpoint.sources.letters import DeadLetter, dead_letter
+from services.connpoint.sources.letters import dead_letter
 from services.connpoint.sources.notes import Note
 from services.connpoint.sources.partitions import Partition, Read, SourceCore
 from services.connpoint.sources.records import Record, RecordReader
@@ -30,6 +32,7 @@ _POLLS_PER_NOTE = 4  # while there is more: a note costs a round trip to Kafka
 _PAUSE_S = 0.5  # after something went wrong; doubled each time up to the most
 _PAUSE_S_MAX = 15.0
 _GOODBYE_S = 1.0
+_COMMIT_S_MAX = 30.0  # without an answer; then the membership ends
 _ANSWER_S = 1.0  # for a commit that is given up
 
 
@@ -43,8 +46,10 @@ class Sources:
         self._readers = {topic: RecordReader(source, settings.limits) for topic, source in self._sources.items()}
         self._unclaimed: set[Partition] = set()  # assigned, and it is not known yet where to read from
         self._changes = 0  # of the group
-        self._letters: list[DeadLetter] = []
+        self._has_noted = False  # something, in this membership: joining alone is no progress
+        self._burying = Burying(self._group.bury)
         self._committing: asyncio.Future[None] | None = None
+        self._is_leaving = False
         self._registered = asyncio.Event()
         self._room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -54,6 +59,11 @@ class Sources:
     def start(self) -> None:
         if self._sources:
             self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def leave(self) -> None:
+        """Others read from now on, from what is committed; what is unconfirmed they send again as the same."""
+        self._is_leaving = True
+        await self.close()
 
     async def close(self) -> None:
         if self._task is None:
@@ -65,12 +75,13 @@ class Sources:
         pause_s = _PAUSE_S
         while True:
             await self._registered.wait()
+            joined_s, self._has_noted = math.inf, False
             try:
                 await self._group.open()
+                joined_s = time.monotonic()
                 log.info("reading Kafka", topics=sorted(self._sources))
                 while self._registered.is_set():
                     await self._step()
-                    pause_s = _PAUSE_S
             except (KafkaError, OSError, TimeoutError) as error:
                 log.warning("Kafka cannot be read", reason=text_of(error))
                 metrics.KAFKA_SOURCE_FAILURES.inc()
@@ -80,6 +91,9 @@ class Sources:
                 metrics.KAFKA_SOURCE_FAILURES.inc()
             finally:
                 await self._close_group()
+            if self._has_noted or time.monotonic() - joined_s > _PAUSE_S_MAX:
+                pause_s = _PAUSE_S
+            log.info("reading Kafka pauses", pause_s=pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
@@ -87,14 +101,15 @@ class Sources:
         """What is confirmed and not committed would be sent again by whoever comes next."""
         try:
             async with asyncio.timeout(_GOODBYE_S):
-                if notes := self._core.to_note(time.time(), 0.0):
+                if notes := self._core.to_note(time.time(), 0.0, self._burying.held):
                     await self._group.commit(notes)
         except (KafkaError, OSError, TimeoutError) as error:
             log.info("what is confirmed is not committed, and will be sent again", reason=text_of(error))
         except Exception:
             log.exception("leaving Kafka failed")
         await self.on_revoked()
-        await self._group.close()
+        await self._burying.close()
+        await self._group.close(leave=self._is_leaving)
 
     # The group
 
@@ -103,7 +118,7 @@ class Sources:
         self._changes += 1
         self._core.on_revoked(self._core.ours)
         self._unclaimed.clear()
-        self._letters = []
+        self._burying.forget()
         if self._committing is not None:
             await _given_up(self._committing)
 
@@ -134,15 +149,14 @@ class Sources:
             await self._read()
         except OutOfRange as error:
             await self._find_bounds(error.partitions)
-        if self._letters:
-            letters, self._letters = self._letters, []
-            await self._group.bury(letters)
-        if notes := self._core.to_note(time.time(), self._settings.kafka.commit_s):
+        await self._burying.settle()
+        if notes := self._core.to_note(time.time(), self._settings.kafka.commit_s, self._burying.held):
             await self._commit(notes)
-        self._perform(self._core.to_send(time.time(), time.time_ns()))
+        self._perform(self._core.to_send(time.time(), time.time_ns(), self._burying.held))
 
     async def _read(self) -> None:
-        readable = self._core.readable()
+        held = self._burying.held
+        readable = self._core.readable(held)
         if not readable:
             self._room.clear()
             with contextlib.suppress(TimeoutError):
@@ -155,7 +169,7 @@ class Sources:
             for partition, records in found.items():
                 if partition in ours:
                     self._take(partition, records)
-            readable = self._core.readable()
+            readable = self._core.readable(held)
             if not found or not readable:
                 break
             await asyncio.sleep(0)  # others have a turn
@@ -168,7 +182,7 @@ class Sources:
     def _take(self, partition: Partition, records: list[Record]) -> None:
         contents, bad = self._readers[partition.topic].read_all(records)
         letters = self._sources[partition.topic].dead_letter_topic
-        self._letters += [dead_letter(record, reason, letters) for record, reason in bad]
+        self._burying.add(partition, [dead_letter(record, reason, letters) for record, reason in bad])
         taken = list(map(Read, [record.offset for record in records], contents))
         metrics.KAFKA_SOURCE_RECORDS.labels(partition.topic, "published").inc(len(records) - len(bad))
         metrics.KAFKA_SOURCE_RECORDS.labels(partition.topic, "dead letter").inc(len(bad))
@@ -189,10 +203,12 @@ class Sources:
         changes, committing = self._changes, asyncio.ensure_future(self._group.commit(notes))
         self._committing = committing
         try:
-            await asyncio.wait((committing,))
+            _, unanswered = await asyncio.wait((committing,), timeout=_COMMIT_S_MAX)
         finally:
             self._committing = None
             await _given_up(committing)
+        if unanswered:
+            raise TimeoutError(f"a commit was not answered within {_COMMIT_S_MAX:g} s")
         if committing.cancelled():
             return
         try:
@@ -202,6 +218,7 @@ class Sources:
             if changes == self._changes:
                 await self.on_revoked()  # aiokafka joins again by itself
         else:
+            self._has_noted = True
             self._core.on_noted(notes, time.time())
 
     # The cluster

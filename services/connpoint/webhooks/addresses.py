@@ -34,7 +34,8 @@ def is_public(address: str) -> bool:
 
 
 def _is_global(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    return address.is_global and not address.is_multicast and not address.is_reserved
+    is_site_local = isinstance(address, ipaddress.IPv6Address) and address.is_site_local  # fec0::/10, and still in use
+    return address.is_global and not (address.is_multicast or address.is_reserved or is_site_local)
 
 
 def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
