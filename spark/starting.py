@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 _KEPT_LINES = 500
 _ENDS_S_MAX = 5.0
+_FAILURES = ("unresolved dependency: ", "download failed: ")  # no such version; a jar of it did not come
 
 
 class PackagesMissingError(Exception):
@@ -55,7 +56,8 @@ def kept_to_itself() -> Iterator[None]:
 
 def _tell(printed: Sequence[str]) -> None:
     for line in printed:
-        _, found, what = line.partition("unresolved dependency: ")
-        if found:
-            raise PackagesMissingError(what.strip().rstrip("]"))
+        for failure in _FAILURES:
+            _, found, what = line.partition(failure)
+            if found:
+                raise PackagesMissingError(what.strip().rstrip("]"))
     sys.stderr.writelines(printed)

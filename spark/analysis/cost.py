@@ -2,7 +2,8 @@
 
 Where slices share cores, throughput alone says little of a configuration: more slices than cores cannot be faster. The
 processor time for a publication does not depend on how many cores there are. `usage` has a row for every second and
-slice, and rows of what is no slice: `load`, which publishes and receives, and `machine`, all processes together.
+slice, and rows of what is no slice: `load`, which publishes and receives, `machine`, all processes together, and
+`stolen`, what the host gave to other machines meanwhile.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -10,7 +11,8 @@ from pyspark.sql import functions as f
 
 from spark.analysis.throughput import BASELINE, CELL, KIND, LOAD
 
-NO_LAYERS = ("load", "machine")
+NO_LAYERS = ("load", "machine", "stolen")
+HOLDERS = ("cores", "load_cores", "machine_cores", "stolen_cores")
 
 
 def cost_of_layers(usage: DataFrame, cells: DataFrame) -> DataFrame:
@@ -49,18 +51,28 @@ def cost_of_kinds(costs: DataFrame) -> DataFrame:
 
 
 def cores_of_cells(usage: DataFrame, cells: DataFrame) -> DataFrame:
-    """How many cores the slices of a cell kept busy; and what else was busy."""
+    """How many cores the slices of a cell kept busy; what else was busy; and what other machines held."""
+    return cells.join(holders_of_cores(usage), CELL).select(*CELL, "delivered_s", *HOLDERS)
 
-    def of(layer: Column) -> Column:
-        return f.coalesce(f.sum(f.when(layer, f.col("cpu_s"))), f.lit(0.0)) / f.countDistinct("second")
 
+def holders_of_cores(usage: DataFrame) -> DataFrame:
+    """The same of all cells, also of those in which the cluster scaled."""
     layer = f.col("layer")
-    used = usage.groupBy(*CELL).agg(
-        of(~layer.isin(*NO_LAYERS)).alias("cores"),
-        of(layer == "load").alias("load_cores"),
-        of(layer == "machine").alias("machine_cores"),
+    lasted_s = f.sum(f.when(layer == "machine", f.col("lasted_s")))
+
+    def of(layers: Column) -> Column:
+        return f.coalesce(f.sum(f.when(layers, f.col("cpu_s"))), f.lit(0.0)) / lasted_s
+
+    return (
+        usage.groupBy(*CELL)
+        .agg(
+            of(~layer.isin(*NO_LAYERS)).alias("cores"),
+            of(layer == "load").alias("load_cores"),
+            of(layer == "machine").alias("machine_cores"),
+            of(layer == "stolen").alias("stolen_cores"),
+        )
+        .select(*CELL, *HOLDERS)
     )
-    return cells.join(used, CELL).select(*CELL, "delivered_s", "cores", "load_cores", "machine_cores")
 
 
 def speedup_of_cores(cores: DataFrame) -> DataFrame:
@@ -68,7 +80,7 @@ def speedup_of_cores(cores: DataFrame) -> DataFrame:
 
     Of several repetitions, the median. Kinds without that baseline have no speedup.
     """
-    names = ("delivered_s", "cores", "load_cores", "machine_cores")
+    names = ("delivered_s", *HOLDERS)
     kinds = cores.groupBy(*KIND).agg(*(f.median(name).alias(name) for name in names))
     baseline = kinds.where(f.col("configuration") == BASELINE).select(
         *LOAD, f.col("delivered_s").alias("baseline_s"), f.col("cores").alias("baseline_cores")

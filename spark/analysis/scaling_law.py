@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+FITS = 0.5  # R²; a law that explains less of the speedups does not describe them
+
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -24,6 +26,18 @@ class ScalingLaw(NamedTuple):
     def speedup(self, processors: float) -> float:
         lost = self.contention * (processors - 1) + self.coherence * processors * (processors - 1)
         return processors / (1 + lost)
+
+    @property
+    def describes(self) -> bool:
+        """What it was fitted to; else nothing follows from it."""
+        return self.r_squared >= FITS
+
+    @property
+    def ceiling(self) -> float:
+        """The speedup that no number of slices is beyond."""
+        if self.peak != float("inf"):
+            return self.speedup(self.peak)
+        return 1 / self.contention if self.contention else float("inf")
 
     @property
     def peak(self) -> float:

@@ -19,16 +19,15 @@ def steady(table: DataFrame) -> DataFrame:
 
 
 def throughput_of_cells(seconds: DataFrame) -> DataFrame:
-    """One row for each cell, from samples of whole seconds (`published`, `delivered`)."""
+    """One row for each cell, from what was `published` and `delivered` in samples that took `lasted_s` each."""
     return (
         seconds.groupBy(*CELL)
         .agg(
-            f.count("*").alias("seconds"),
-            f.avg("published").alias("published_s"),
-            f.avg("delivered").alias("delivered_s"),
-            f.stddev("delivered").alias("deviation_s"),
+            f.sum("lasted_s").alias("seconds"),
+            (f.sum("published") / f.sum("lasted_s")).alias("published_s"),
+            (f.sum("delivered") / f.sum("lasted_s")).alias("delivered_s"),
         )
-        .select(*CELL, "seconds", "published_s", "delivered_s", "deviation_s")
+        .select(*CELL, "seconds", "published_s", "delivered_s")
     )
 
 

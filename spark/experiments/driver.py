@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
-from spark.experiments.machine import machine
+from spark.errors import ExperimentError
+from spark.experiments.machine import code_of, machine
 from spark.experiments.measuring import measure
 from spark.experiments.plan import Cell, Plan
 from spark.experiments.results import Results, Rows
@@ -33,9 +35,21 @@ class Watcher(Protocol):
     def end(self, cell: Cell, came_of_it: str) -> None: ...
 
 
-async def run_plan(plan: Plan, results: Results, watcher: Watcher) -> Outcome:
-    """A cell that fails does not end the others, and is tried again by the next run."""
-    results.describe(machine(), plan.title)
+async def run_plan(plan: Plan, results: Results, watcher: Watcher, code: Callable[[], str] = code_of) -> Outcome:
+    """A cell that fails does not end the others, and is tried again by the next run.
+
+    `code` says what a cell would run now. Cells start processes from files, so it may change under a run.
+    """
+    results.describe(machine(), plan)
+    began_with = code()
+
+    async def check_code() -> None:
+        if await asyncio.to_thread(code) != began_with:
+            raise RuntimeError(
+                f"the code was changed since this run began, so it is not what {results.directory.name} names: go back "
+                "to it, or let the plan begin another run"
+            )
+
     measured, kept, failed = 0, 0, []
     for cell in plan.cells():
         if results.is_finished(cell):
@@ -43,7 +57,9 @@ async def run_plan(plan: Plan, results: Results, watcher: Watcher) -> Outcome:
             continue
         watcher.begin(cell)
         try:
+            await check_code()
             rows = await _measured(cell, results, watcher)
+            await check_code()
             await asyncio.to_thread(results.write, cell, rows)
         except Exception as error:  # whatever it was, the next cell has a cluster of its own
             results.give_up(cell)
@@ -70,7 +86,7 @@ async def _measured(cell: Cell, results: Results, watcher: Watcher) -> Rows:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, RuntimeError | ExperimentError) else f"{type(error).__name__}: {error}"
 
 
 def weight_s(cell: Cell) -> float:

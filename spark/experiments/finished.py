@@ -1,5 +1,6 @@
 """What runs have measured, for whoever reads it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark.errors import ExperimentError
-from spark.experiments.results import FINISHED, MACHINE, read_json
+from spark.experiments.machine import commit_of
+from spark.experiments.results import FINISHED, MACHINE, PLAN, read_json
 
 
 def runs_of(plan: Path) -> list[Path]:
@@ -22,19 +24,40 @@ def runs_of(plan: Path) -> list[Path]:
 
 
 def _last_measured(run: Path) -> str:
-    return max((str(ledger.get("measured_at", "-")) for ledger in ledgers_of(run)), default="")
+    """A ledger that cannot be read says nothing of when; whoever needs that run is told of it."""
+    return max((str(_if_readable(cell / FINISHED).get("measured_at", "-")) for cell in finished_cells(run)), default="")
 
 
 def ledgers_of(run: Path) -> list[dict[str, Any]]:
-    return [read_json(cell / FINISHED) for cell in finished_cells(run)]
+    """Raises `ExperimentError`."""
+    ledgers = []
+    for cell in finished_cells(run):
+        try:
+            ledgers.append(read_json(cell / FINISHED))
+        except ExperimentError as error:
+            raise ExperimentError(f"{error}. {_advice(cell)}") from None
+    return ledgers
 
 
 def machine_of(run: Path) -> dict[str, Any]:
-    return read_json(run / MACHINE)
+    """Raises `ExperimentError`."""
+    try:
+        return read_json(run / MACHINE)
+    except ExperimentError as error:
+        raise ExperimentError(f"{error}. Remove {run} to leave that run out") from None
 
 
 def finished_cells(run: Path) -> list[Path]:
-    return sorted(found.parent for found in run.glob(f"*/{FINISHED}"))
+    """Of those that the plan of the run wants; a run whose plan is not known wants all."""
+    wanted = _wanted(run)
+    cells = sorted(found.parent for found in run.glob(f"*/{FINISHED}"))
+    return [cell for cell in cells if wanted is None or cell.name in wanted]
+
+
+def cells_of(run: Path) -> tuple[int, int]:
+    """How many are finished, and how many there are to be."""
+    finished, wanted = len(finished_cells(run)), _wanted(run)
+    return finished, finished if wanted is None else len(wanted)
 
 
 def files_of(run: Path, table: str) -> list[str]:
@@ -48,8 +71,42 @@ def files_of(run: Path, table: str) -> list[str]:
         try:
             pq.read_table(path)
         except (OSError, pa.ArrowException) as error:
-            raise ExperimentError(
-                f"{path} cannot be read ({error}). Run the plan again: only that cell is measured anew"
-            ) from None
+            raise ExperimentError(f"{path} cannot be read ({error}). {_advice(cell)}") from None
         files.append(str(path))
     return files
+
+
+def _wanted(run: Path) -> set[str] | None:
+    cells = _if_readable(run / PLAN).get("cells")
+    return set(cells) if isinstance(cells, list) else None
+
+
+def _if_readable(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _advice(cell: Path) -> str:
+    """What to do about a cell that is damaged."""
+    if _goes_on(cell.parent):
+        return "Run the plan again: only that cell is measured anew"
+    return (
+        f"Running the plan again begins another run, because this one is of other code or not the newest. Remove "
+        f"{cell} to leave that cell out"
+    )
+
+
+def _goes_on(run: Path) -> bool:
+    """Whether running its plan again goes on with it: it is the newest that this code has measured by that plan."""
+    commit = commit_of()
+    plan = _if_readable(run / PLAN).get("plan")
+    numbers = {
+        other: int(number.removeprefix(".") or 1)
+        for other in run.parent.glob(f"{commit}*")
+        if (number := other.name.removeprefix(commit)) == "" or number.removeprefix(".").isdecimal()
+        if _if_readable(other / PLAN).get("plan") == plan
+    }
+    return plan is not None and run in numbers and numbers[run] == max(numbers.values())

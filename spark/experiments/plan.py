@@ -8,11 +8,21 @@ import tomllib
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from benchmarks.scaling.steps import steps_of
+from braid.topology import Routing
 from spark.errors import ExperimentError
 from spark.experiments.configurations import Layout, layout_of
 
@@ -23,7 +33,7 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Scaling(_Part):
@@ -40,12 +50,19 @@ class Scaling(_Part):
     @classmethod
     def _are_steps(cls, steps: list[str]) -> list[str]:
         steps_of(" ".join(steps))
-        return steps
+        return " ".join(steps).split()
 
     @field_validator("configuration")
     @classmethod
     def _is_configuration(cls, text: str) -> str:
         return str(layout_of(text))
+
+
+class Workload(_Part):
+    """Directories of Parquet, as `braid experiment workload` makes them."""
+
+    publications: Annotated[str, Field(min_length=1)]
+    subscriptions: Annotated[str, Field(min_length=1)]
 
 
 class Plan(_Part):
@@ -57,6 +74,8 @@ class Plan(_Part):
     repetitions: Positive = 1
     seconds: Annotated[int, Field(ge=1, le=3600, description="that a cell is measured")] = 8
     warm_up_s: Annotated[float, Field(ge=0, le=600)] = 2.0
+    routing: Routing | None = None  # None: as the cluster starts
+    workload: Workload | None = None  # None: each publication matches one subscription
     scalings: list[Scaling] = []
 
     @field_validator("configurations")
@@ -73,6 +92,12 @@ class Plan(_Part):
             raise ValueError(f"nothing to measure: {' and '.join(empty)} must not be empty")
         return self
 
+    @model_validator(mode="after")
+    def _scales_without_a_workload(self) -> "Plan":
+        if self.workload is not None and self.scalings:
+            raise ValueError("scalings have a load of their own: leave them out, or the workload")
+        return self
+
     def cells(self) -> Iterator["Cell"]:
         """Repetitions of one kind lie apart, so that a slow minute is not one cell's alone."""
         times = {"seconds": self.seconds, "warm_up_s": self.warm_up_s}
@@ -83,6 +108,8 @@ class Plan(_Part):
                     subscriptions=subscriptions,
                     rate=rate,
                     repetition=repetition,
+                    routing=self.routing,
+                    workload=self.workload,
                     **times,
                 )
             for scaling in self.scalings:
@@ -91,6 +118,7 @@ class Plan(_Part):
                     subscriptions=scaling.subscriptions,
                     rate=scaling.rate,
                     repetition=repetition,
+                    routing=self.routing,
                     scaling=scaling,
                 )
 
@@ -107,10 +135,18 @@ class Cell(BaseModel):
     seconds: int = 0  # a scaling lasts as long as its steps
     warm_up_s: float = 0.0
     scaling: Scaling | None = None
+    routing: Routing | None = None
+    workload: Workload | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_what_the_plan_does_not_name(self, serialized: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A cell that was measured before a plan could name these is known again."""
+        told: dict[str, Any] = serialized(self)
+        return {name: value for name, value in told.items() if value is not None or name not in ("routing", "workload")}
 
     @property
     def name(self) -> str:
-        rate = f"{self.rate:g}" if self.rate else "flood"
+        rate = repr(self.rate).removesuffix(".0") if self.rate else "flood"  # no two rates are written the same
         steps = "" if self.scaling is None else "_" + "_".join(self.scaling.steps)
         return f"{self.layout}_{self.subscriptions}_{rate}{steps}_{self.repetition}"
 

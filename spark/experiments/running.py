@@ -2,15 +2,18 @@
 
 import asyncio
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from spark.errors import ExperimentError
 from spark.experiments.driver import Outcome, Watcher, run_plan
+from spark.experiments.finished import cells_of, runs_of
 from spark.experiments.machine import commit_of
 from spark.experiments.plan import Plan, read_plan
-from spark.experiments.results import Results
+from spark.experiments.results import Results, is_of_plan
 from spark.experiments.showing import Shown
+from spark.experiments.workloads import check_workload
 from spark.requests import Run
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -18,8 +21,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def run_experiment(request: Run) -> dict[str, Any]:
     plan = read_plan(request.plan)
-    results = Results(request.out, plan.name, run_of(request.out / plan.name, commit_of(), again=request.again))
+    check_workload(plan)
+    everything = request.out / plan.name
+    run = run_of(everything, commit_of(), plan, again=request.again)
+    notes = list(unfinished(everything, run)) if not (everything / run).exists() else []
+    results = Results(request.out, plan.name, run)
     with results.locked(), Shown(plan, results) as shown:
+        for note in notes:
+            shown.note(note)
         outcome = asyncio.run(_until_interrupted(plan, results, shown))
     if outcome is None:
         raise ExperimentError(
@@ -39,14 +48,31 @@ def run_experiment(request: Run) -> dict[str, Any]:
     }
 
 
-def run_of(plan: Path, commit: str, *, again: bool) -> str:
-    """The newest run of a commit, which goes on; or the next one."""
-    number = 1
-    while (plan / _named(commit, number + 1)).exists():
+def run_of(everything: Path, commit: str, plan: Plan, *, again: bool) -> str:
+    """The newest run of a commit and of what the plan says, which goes on; or the next one."""
+    number = 0
+    while (everything / _named(commit, number + 1)).exists():
         number += 1
-    if again and (plan / _named(commit, number)).exists():
-        number += 1
-    return _named(commit, number)
+    if not again:
+        for known in range(number, 0, -1):
+            if is_of_plan(everything / _named(commit, known), plan):
+                return _named(commit, known)
+    return _named(commit, number + 1)
+
+
+def unfinished(everything: Path, run: str) -> Iterator[str]:
+    """What to say of other runs when this one begins: whoever wants to go on with one may not know that he does not."""
+    try:
+        others = runs_of(everything)
+    except ExperimentError:
+        return
+    for other in others:
+        finished, wanted = cells_of(other)
+        if other.name != run and finished < wanted:
+            yield (
+                f"{other.name} has {finished} of {wanted} cells and is left so: it was measured by other code or by "
+                f"another plan. {run} begins anew"
+            )
 
 
 def _named(commit: str, number: int) -> str:

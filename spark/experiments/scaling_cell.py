@@ -1,6 +1,7 @@
 """A cell in which one cluster scales under constant traffic, with a ledger of everything sent and received."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ async def measure_scaling(
     """Raises `RuntimeError` when a step was refused or aborted: then nothing of it was measured."""
     options = Options(
         slices=f"connpoint=2,{cell.layout.slices}",
-        routing=None,
+        routing=cell.routing,
         rate=cell.rate,
         new_rate=scaling.new_subscriptions,
         new_max=_NEW_MAX,
@@ -31,6 +32,7 @@ async def measure_scaling(
     usage: list[Usage] = []
     script = _sampled(steps_in_turn(steps_of(" ".join(scaling.steps)), scaling.calm_s), usage)
     observed = await run(cell.subscriptions, script, options, say)
+    observed = observed._replace(scaled=list(told_apart(observed.scaled)))
     for scaled in observed.scaled:
         if scaled.state != "done":
             raise RuntimeError(f"{scaled.name} was {scaled.state}: {scaled.reason or 'it did not end'}")
@@ -46,11 +48,20 @@ async def measure_scaling(
     )
 
 
+def told_apart(scaled: Iterable[Scaled]) -> Iterator[Scaled]:
+    """A step that occurs again has another name: what is derived of a step is known by it."""
+    seen: Counter[str] = Counter()
+    for each in scaled:
+        seen[each.name] += 1
+        yield each if seen[each.name] == 1 else each._replace(name=f"{each.name} ({seen[each.name]})")
+
+
 def _sampled(script: Script, usage: list[Usage]) -> Script:
     """The script, and what slices used meanwhile; those that come with a step from when they are there."""
 
     async def sampled(running: Running) -> list[Scaled]:
-        sampler = Sampler(running.cluster, load=[running.receiver.pid])
+        load = [running.receiver, *([running.newcomers] if running.newcomers is not None else [])]
+        sampler = Sampler(running.cluster, load=[each.pid for each in load])
         async with sampler.sampling():
             scaled = await script(running)
         usage.extend(sampler.usage)
@@ -64,7 +75,7 @@ def _seconds(observed: Observed) -> Iterator[tuple[Any, ...]]:
     received = observed.received
     published = _by_second(received.sent_s, observed)
     for second, delivered in enumerate(_by_second(received.arrived_s, observed), start=1):
-        yield second, published[second - 1], delivered
+        yield second, published[second - 1], delivered, 1.0
 
 
 def _by_second(times_s: Any, observed: Observed) -> list[int]:

@@ -44,6 +44,9 @@ class Shown:
     ) -> None:
         self._bar.stop()
 
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
     def begin(self, cell: Cell) -> None:
         self._begun += 1
         self._pace.begin(weight_s(cell), time.monotonic())

@@ -4,15 +4,18 @@ from collections.abc import Iterator
 from statistics import median
 
 from spark.analysis.throughput import BASELINE
+from spark.report import naming
+from spark.report.steps import lasted_s, of_step
 from spark.report.tables import Row, Tables, flooded
 
 _EVEN = 0.05  # two throughputs that are closer are called equal
+_DISTURBED = 0.1  # of the cores: a cell in which others held more is named
 
 
 def in_short(tables: Tables) -> list[str]:
-    """The first sentence of each part that has any, and the ledger."""
+    """The first sentence of each part that has any, what disturbed the measurement, and the ledger."""
     parts = (throughput(tables), slices(tables), cost(tables), scalings(tables))
-    return [*(part[0] for part in parts if part), ledger(tables)]
+    return [*(part[0] for part in parts if part), *disturbed(tables), ledger(tables)]
 
 
 def throughput(tables: Tables) -> list[str]:
@@ -105,13 +108,38 @@ def _busy(tables: Tables) -> Iterator[str]:
     rows = flooded(tables.cores)
     if not cores or not rows:
         return
-    ours, load, all_of_it = (median(row[name] for row in rows) for name in ("cores", "load_cores", "machine_cores"))
-    others = max(0.0, all_of_it - ours - load)
-    full = "the machine was full, so it is the limit" if all_of_it > 0.9 * cores else "the machine was not full"
+    ours, load, stolen = (median(row[name] for row in rows) for name in ("cores", "load_cores", "stolen_cores"))
+    others = median(_other_programs(row) for row in rows)
+    is_full = median(row["machine_cores"] + row["stolen_cores"] for row in rows) > 0.9 * cores
+    full = "the machine was full, so it is the limit" if is_full else "the machine was not full"
     yield (
-        f"Of {cores} cores the slices kept {ours:.2f} busy, what publishes and receives {load:.2f}, and everything "
-        f"else (ZooKeeper, the system, other programs) {others:.2f}, in the median of all cells: {full}."
+        f"Of {cores} cores the slices kept {ours:.2f} busy, what publishes and receives {load:.2f}, everything else "
+        f"(ZooKeeper, the system, other programs) {others:.2f}, and the host gave {stolen:.2f} to other machines, in "
+        f"the median of all cells: {full}."
     )
+
+
+def disturbed(tables: Tables) -> Iterator[str]:
+    """Cells in which others had so much of the machine that their numbers say little of the broker."""
+    cores = tables.machine.get("cores")
+    if not cores:
+        return
+    named = []
+    for row in tables.holders:
+        programs, machines = _other_programs(row) / cores, row["stolen_cores"] / cores
+        if programs + machines > _DISTURBED:
+            named.append(f"{naming.cell(row, tables)} (programs {programs:.0%}, machines {machines:.0%})")
+    if named:
+        yield (
+            f"In {len(named)} of {len(tables.holders)} cells other programs, ZooKeeper and the system among them, and "
+            f"other machines held more than {_DISTURBED:.0%} of the {cores} cores, so these say less of the broker: "
+            f"{'; '.join(named)}."
+        )
+
+
+def _other_programs(row: Row) -> float:
+    """In cores."""
+    return max(0.0, float(row["machine_cores"] - row["cores"] - row["load_cores"]))
 
 
 def _per_core(tables: Tables) -> Iterator[str]:
@@ -130,26 +158,19 @@ def _per_core(tables: Tables) -> Iterator[str]:
 def scalings(tables: Tables) -> list[str]:
     found = []
     for row in tables.silences:
-        phases = [one for one in tables.phases if _is_same_step(one, row)]
-        lasted_s = max((one["end_s"] for one in phases), default=0.0)
-        moved = max((one["moved"] for one in phases), default=0)
-        rates = {one["part"]: one["delivered_s"] for one in tables.rates if _is_same_step(one, row)}
+        moved = max((one["moved"] for one in of_step(tables.phases, row)), default=0)
+        rates = {one["part"]: one["delivered_s"] for one in of_step(tables.rates, row)}
         around = ""
         if "before" in rates and "after" in rates:
             around = (
                 f" {rates['before']:,.0f} notifications came per second before it and {rates['after']:,.0f} after it."
             )
         found.append(
-            f"{row['step']} from {row['configuration']} with {row['subscriptions']:,} subscriptions, at "
-            f"{row['rate']:,.0f} publications per second, took {lasted_s:.1f} s and moved {moved:,} of them; the "
-            f"longest time without any delivery was {1000 * row['silent_s']:.0f} ms, in bins of 50 ms.{around}"
+            f"{row['step']} {naming.scaled_from(row, tables)}, took {lasted_s(tables, row):.1f} s and moved {moved:,} "
+            f"subscriptions, those that came meanwhile among them; the longest time without any delivery was "
+            f"{1000 * row['silent_s']:.0f} ms, in bins of 50 ms.{around}"
         )
     return found
-
-
-def _is_same_step(one: Row, other: Row) -> bool:
-    same = ("configuration", "subscriptions", "rate", "scaling", "repetition", "step")
-    return all(one[name] == other[name] for name in same)
 
 
 def ledger(tables: Tables) -> str:

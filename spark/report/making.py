@@ -26,14 +26,26 @@ def make_report(request: Report) -> dict[str, Any]:
     if request.against:
         before = _named([*earlier, now], request.against)
     with spark_session(request.master, _SMALL) as spark:
-        made = page(read_tables(spark, now), None if before is None else read_tables(spark, before))
+        tables, earlier_tables, why = read_tables(spark, now), None, None
+        if before is not None:
+            try:
+                earlier_tables = read_tables(spark, before)
+            except ExperimentError as error:  # damage there is no reason to show nothing of what was measured now
+                why = f"The difference to {before.name} is left out: {error}."
+        made = page(tables, earlier_tables, why)
     out = request.out or now / "report.html"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(made, encoding="utf-8")
     except OSError as error:
         raise ExperimentError(f"cannot write {out}: {error.strerror}") from None
-    return {"made": "report", "of": now.name, "against": None if before is None else before.name, "out": str(out)}
+    return {
+        "made": "report",
+        "of": now.name,
+        "against": None if earlier_tables is None else earlier_tables.run,
+        "note": why,
+        "out": str(out),
+    }
 
 
 def _named(known: list[Path], run: str) -> Path:

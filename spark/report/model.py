@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from spark.analysis.scaling_law import ScalingLaw
+from spark.analysis.scaling_law import FITS, ScalingLaw
 from spark.analysis.throughput import BASELINE
 from spark.report import model_pictures
 from spark.report.html import heading, listed, pair, paragraph, picture, table
-from spark.report.model_pictures import MODEL_TO
+from spark.report.model_pictures import model_to
 from spark.report.tables import Tables, flooded
 
 
@@ -18,7 +18,8 @@ def model(tables: Tables) -> Iterable[str]:
     yield "<div class=model>"
     yield (
         "<p>The universal scalability law, fitted to what was measured. Dotted lines and everything beyond the "
-        "measured slices were <b>not measured</b>.</p>"
+        f"measured slices were <b>not measured</b>. Where R² is below {FITS} the law does not describe the "
+        "measurements: it is not drawn, and nothing is predicted from it.</p>"
     )
     yield paragraph(
         f"There are two fits. One is of the speedups as they were measured, with all slices on {cores} cores: it says "
@@ -28,7 +29,7 @@ def model(tables: Tables) -> Iterable[str]:
     )
     shown = []
     if tables.laws:
-        caption = "Measured speedups on this machine, the fitted law, and where it leads."
+        caption = "Measured speedups on this machine, the fitted law where it describes them, and where it leads."
         shown.append(picture(model_pictures.model_of_speedup(tables), caption))
     for load in list(tables.matcher_laws)[-1:]:
         caption = f"What each layer could deliver with a core for each slice, with {load:,} subscriptions."
@@ -40,12 +41,17 @@ def model(tables: Tables) -> Iterable[str]:
 
 
 def _words(tables: Tables) -> Iterator[str]:
+    far = model_to(tables)
     for load, law in tables.laws.items():
-        far = law.speedup(MODEL_TO)
-        peak = _peak(law)
+        if not law.describes:
+            yield (
+                f"With {load:,} subscriptions the law does not describe the speedups on this machine "
+                f"(R² {law.r_squared:.2f}), so it predicts nothing."
+            )
+            continue
         yield (
-            f"On this machine with {load:,} subscriptions the model is fastest with {peak}; with {MODEL_TO} it would "
-            f"have {far:.2f} times the throughput of 1-1-1 (measured: up to {law.processors_max})."
+            f"On this machine with {load:,} subscriptions the model has {_limit(law)}; with {far} processors it would "
+            f"have {law.speedup(far):.2f} times the throughput of 1-1-1 (measured: up to {law.processors_max})."
         )
     for load, law in tables.matcher_laws.items():
         capacities = {
@@ -53,12 +59,16 @@ def _words(tables: Tables) -> Iterator[str]:
             for row in flooded(tables.cost)
             if row["subscriptions"] == load and row["configuration"] == BASELINE and row["capacity_s"]
         }
-        matchers = capacities["matcher"] * law.speedup(MODEL_TO)
+        more = (
+            f"and {far} matchers, by the model, at {capacities['matcher'] * law.speedup(far):,.0f}"
+            if law.describes
+            else f"what more matchers would bring the law does not describe (R² {law.r_squared:.2f})"
+        )
         first = min(capacities, key=lambda layer: float(capacities[layer]))
         yield (
             f"With a core for each slice and {load:,} subscriptions, the {first} of 1-1-1 would be full first, at "
-            f"{capacities[first]:,.0f} notifications per second; one matcher at {capacities['matcher']:,.0f}, and "
-            f"{MODEL_TO} matchers, by the model, at {matchers:,.0f}."
+            f"{capacities[first]:,.0f} notifications per second; one matcher at {capacities['matcher']:,.0f}, "
+            f"{more}."
         )
 
 
@@ -72,12 +82,16 @@ def _table(tables: Tables) -> str:
             ("subscriptions", lambda fit: f"{fit[1]:,}"),
             ("contention", lambda fit: f"{fit[2].contention:.3f}"),
             ("coherence", lambda fit: f"{fit[2].coherence:.4f}"),
-            ("fastest with", lambda fit: _peak(fit[2])),
+            ("the model has", lambda fit: _limit(fit[2]) if fit[2].describes else "does not describe these"),
             ("R²", lambda fit: f"{fit[2].r_squared:.2f}"),
             ("measured up to", lambda fit: str(fit[2].processors_max)),
         ],
     )
 
 
-def _peak(law: ScalingLaw) -> str:
-    return "ever more" if law.peak == float("inf") else f"{law.peak:.1f}"
+def _limit(law: ScalingLaw) -> str:
+    if law.peak != float("inf"):
+        return f"its peak with {law.peak:.1f}, at {law.ceiling:.2f} times one"
+    if law.ceiling == float("inf"):
+        return "no ceiling: each brings as much as the first"
+    return f"a ceiling of {law.ceiling:.2f} times one, however many there are"

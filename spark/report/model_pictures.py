@@ -1,5 +1,7 @@
 """The pictures of what a model says, clearly apart from what was measured: dots where nobody has measured."""
 
+from collections.abc import Iterable
+
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -8,15 +10,21 @@ from spark.analysis.throughput import BASELINE
 from spark.report.drawing import LAYERS, NARROW, drawn, short
 from spark.report.tables import Tables, flooded
 
-MODEL_TO = 12  # processors
+_MODEL_TO_MIN = 12  # processors
 _SMOOTH = 10  # points of a curve for each of them
+
+
+def model_to(tables: Tables) -> int:
+    """How many processors the model is asked about: some beyond all that were measured."""
+    laws: Iterable[ScalingLaw] = (*tables.laws.values(), *tables.matcher_laws.values())
+    return max([_MODEL_TO_MIN, *(2 * law.processors_max for law in laws)])
 
 
 def model_of_speedup(tables: Tables) -> str:
     def draw(axes: Axes) -> None:
         for load, law in tables.laws.items():
             points = [(r["processors"], r["speedup"]) for r in flooded(tables.speedup) if r["subscriptions"] == load]
-            _law(axes, law, points, short(load))
+            _law(axes, law, points, short(load), to=model_to(tables))
         axes.axhline(1.0, color="#90a4ae", linewidth=1)
         axes.set(xlabel="processors (1-1-1 is one)", ylabel="speedup", ylim=(0, None))
         _finish(axes)
@@ -36,7 +44,7 @@ def model_of_layers(tables: Tables, load: int) -> str:
         matchers = [row for row in costs if row["layer"] == "matcher" and row["exitpoints"] == 1]
         points = [(row["matchers"], row["capacity_s"]) for row in matchers]
         law = tables.matcher_laws[load]
-        _law(axes, law, points, "matchers", unit=alone["matcher"], colour=LAYERS["matcher"])
+        _law(*(axes, law, points, "matchers"), to=model_to(tables), unit=alone["matcher"], colour=LAYERS["matcher"])
         axes.set(xlabel="matchers", ylabel="notifications per second", ylim=(0, None))
         _finish(axes)
 
@@ -49,12 +57,15 @@ def _law(
     points: list[tuple[float, float]],
     label: str,
     *,
+    to: int,
     unit: float = 1.0,
     colour: str | None = None,
 ) -> None:
-    """Points as measured; the law as a line where it was fitted, and as dots beyond."""
+    """Points as measured; a law that describes them as a line where it was fitted, and as dots beyond."""
     (marks,) = axes.plot(*zip(*points, strict=True), "o", label=f"{label}, measured", color=colour)
-    places = [1 + step / _SMOOTH for step in range(_SMOOTH * (MODEL_TO - 1) + 1)]
+    if not law.describes:
+        return
+    places = [1 + step / _SMOOTH for step in range(_SMOOTH * (to - 1) + 1)]
     inside = [place for place in places if place <= law.processors_max]
     beyond = [place for place in places if place >= law.processors_max]
     axes.plot(inside, [unit * law.speedup(place) for place in inside], color=marks.get_color())

@@ -5,17 +5,19 @@ from html import escape
 from typing import Any
 
 from spark.analysis.latency import PERCENTILES
-from spark.report import findings, pictures
-from spark.report.difference import Change, changes, summary
+from spark.report import findings, naming, pictures
+from spark.report.conditions import other_conditions
+from spark.report.difference import Change, changes, scaling_changes, summary
 from spark.report.html import Column, document, heading, listed, number, pair, paragraph, picture, table
 from spark.report.model import model
 from spark.report.tables import Row, Tables, flooded
 
 _METHOD = (
     "Each cell is a cluster of its own: started, loaded, warmed up, measured, taken down. Every publication matches "
-    "exactly one subscription, all of them belong to one subscriber, and publications are numbered, so everything that "
-    "was sent must arrive, once and in order. A flood publishes over four connections as fast as it is acknowledged, "
-    "200 publications in a frame. Publishers and subscriber run on the same machine."
+    "exactly one subscription, or those that the index finds where the plan names a workload, all subscriptions belong "
+    "to one subscriber, and publications are numbered, so everything that matches must arrive, once and in order. "
+    "A flood publishes over four connections as fast as it is acknowledged, 200 publications in a frame. Publishers "
+    "and subscriber run on the same machine."
 )
 
 CONFIGURATION: list[Column] = [
@@ -23,10 +25,12 @@ CONFIGURATION: list[Column] = [
     ("subscriptions", lambda row: f"{row['subscriptions']:,}"),
     ("rate", lambda row: f"{row['rate']:,.0f}" if row["rate"] else "flood"),
 ]
+SCALING: Column = ("scaling", lambda row: str(row["scaling"]))
+REPETITION: Column = ("repetition", lambda row: str(row["repetition"]))
 
 
-def page(tables: Tables, before: Tables | None = None) -> str:
-    """`before` is what the difference is shown to."""
+def page(tables: Tables, before: Tables | None = None, no_difference: str | None = None) -> str:
+    """`before` is what the difference is shown to; or else there is a reason for which it is not shown."""
     title = tables.machine.get("title") or tables.plan
     parts = [
         f"<h1>{escape(title)}</h1>",
@@ -39,6 +43,7 @@ def page(tables: Tables, before: Tables | None = None) -> str:
         *_scalings(tables),
         *model(tables),
         *(_difference(before, tables) if before is not None else ()),
+        *((heading("Against an earlier run"), paragraph(no_difference)) if no_difference else ()),
         heading("How it was measured"),
         paragraph(_METHOD),
     ]
@@ -113,7 +118,7 @@ def _cost(tables: Tables) -> Iterable[str]:
         return
     yield heading("What a publication costs")
     yield picture(pictures.cost_by_layer(tables), "Processor time of each layer for a delivered publication.")
-    yield listed(findings.cost(tables))
+    yield listed([*findings.cost(tables), *findings.disturbed(tables)])
     yield table(
         tables.cores,
         [
@@ -121,6 +126,7 @@ def _cost(tables: Tables) -> Iterable[str]:
             ("cores of slices", lambda row: number(row["cores"], 2)),
             ("of the load", lambda row: number(row["load_cores"], 2)),
             ("of all", lambda row: number(row["machine_cores"], 2)),
+            ("stolen", lambda row: number(row["stolen_cores"], 2)),
             ("notifications/s for each core of slices", lambda row: number(row["delivered_s_per_core"])),
             ("speedup", lambda row: number(row["speedup"], 2)),
             ("for each core used", lambda row: number(row["speedup_per_core"], 2)),
@@ -144,16 +150,17 @@ def _latency(tables: Tables) -> Iterable[str]:
     yield heading("Latency")
     by_part: dict[tuple[Any, ...], Row] = {}
     for row in tables.latency:
-        key = tuple(row[name] for name in ("configuration", "subscriptions", "rate", "scaling", "repetition", "part"))
+        key = tuple(row[name] for name in ("configuration", "subscriptions", "rate", "scaling", "part"))
         by_part.setdefault(key, dict(row))[f"p{row['percentile']:g}"] = row["latency_ms"]
     yield paragraph(
         "From sending to receiving. Under a flood publications wait in the queues that flow control leaves them, so "
-        "that says how long these are. Upper bounds of a histogram, to a tenth."
+        "that says how long these are. Upper bounds of a histogram, to a tenth; of all repetitions together."
     )
     yield table(
         list(by_part.values()),
         [
             *CONFIGURATION,
+            *([SCALING] if any(row["scaling"] for row in tables.latency) else []),
             ("part", lambda row: str(row["part"])),
             *((f"p{100 * share:g} ms", _percentile(share)) for share in PERCENTILES),
         ],
@@ -169,12 +176,15 @@ def _scalings(tables: Tables) -> Iterable[str]:
         return
     yield heading("Scaling while publications flow")
     for row in tables.silences:
-        caption = f"{row['step']}, from {row['configuration']} (Figure 13): deliveries in bins of 50 ms."
+        caption = f"{row['step']} {naming.scaled_from(row, tables)} (Figure 13): deliveries in bins of 50 ms."
         yield picture(pictures.time_line(tables, row), caption)
     yield listed(findings.scalings(tables))
     yield table(
         tables.rates,
         [
+            *CONFIGURATION,
+            SCALING,
+            *([REPETITION] if naming.is_repeated(tables) else []),
             ("step", lambda row: str(row["step"])),
             ("part", lambda row: str(row["part"])),
             ("begins at, s", lambda row: number(row["begin_s"], 2)),
@@ -187,6 +197,7 @@ def _scalings(tables: Tables) -> Iterable[str]:
 def _difference(before: Tables, now: Tables) -> Iterable[str]:
     found = changes(before, now)
     yield heading(f"Against {before.run}")
+    yield listed(other_conditions(before, now))
     yield paragraph(summary(found))
     columns: list[Column] = [
         ("configuration", lambda one: str(one.configuration)),
@@ -199,6 +210,19 @@ def _difference(before: Tables, now: Tables) -> Iterable[str]:
         ("now", lambda one: number(one.now_us, 1)),
     ]
     yield table(found, columns, _colour)
+    if scaled := scaling_changes(before, now):
+        yield table(
+            scaled,
+            [
+                ("step", lambda one: str(one.step)),
+                *columns[:3],
+                ("scaling", lambda one: str(one.scaling)),
+                ("took before, s", lambda one: number(one.before_s, 1)),
+                ("now", lambda one: number(one.now_s, 1)),
+                ("longest silence before, ms", lambda one: number(one.before_silent_ms)),
+                ("now", lambda one: number(one.now_silent_ms)),
+            ],
+        )
 
 
 def _colour(one: Change) -> str:

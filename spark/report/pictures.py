@@ -4,6 +4,7 @@ from matplotlib.axes import Axes
 
 from benchmarks.scaling.picture import COLOURS
 from spark.report.drawing import LAYERS, NARROW, drawn, grouped, load_axis, short
+from spark.report.steps import of_step
 from spark.report.tables import Row, Tables, flooded
 
 
@@ -73,8 +74,8 @@ def dominance_by_load(tables: Tables) -> str:
     known = [row for row in flooded(tables.dominance) if row["dominance"] is not None]
 
     def draw(axes: Axes) -> None:
-        for matchers, rows in grouped(known, "matchers"):
-            label = f"1-{matchers}-2 over 1-{matchers}-1"
+        for (accesspoints, matchers), rows in grouped(known, "accesspoints", "matchers"):
+            label = f"{accesspoints}-{matchers}-2 over {accesspoints}-{matchers}-1"
             axes.plot([row["subscriptions"] for row in rows], [row["dominance"] for row in rows], "o-", label=label)
         axes.axhline(1.0, color="#90a4ae", linewidth=1)
         load_axis(axes, (row["subscriptions"] for row in known))
@@ -86,15 +87,16 @@ def dominance_by_load(tables: Tables) -> str:
 
 def cost_by_layer(tables: Tables) -> str:
     rows = flooded(tables.cost) or tables.cost
-    cells = list(dict.fromkeys((row["subscriptions"], row["configuration"]) for row in rows))
+    cells = list(dict.fromkeys((row["subscriptions"], row["configuration"], row["rate"]) for row in rows))
 
     def draw(axes: Axes) -> None:
         heights = [0.0] * len(cells)
         for layer, colour in LAYERS.items():
-            costs = [_cost_of(rows, load, name, layer) for load, name in cells]
+            costs = [_cost_of(rows, *cell, layer) for cell in cells]
             axes.bar(range(len(cells)), costs, bottom=heights, label=layer, width=0.7, color=colour)
             heights = [height + cost for height, cost in zip(heights, costs, strict=True)]
-        axes.set_xticks(range(len(cells)), [f"{name}\n{short(load)}" for load, name in cells], fontsize=8)
+        ticks = [f"{name}\n{short(load)}" + (f"\n{rate:,.10g}/s" if rate else "") for load, name, rate in cells]
+        axes.set_xticks(range(len(cells)), ticks, fontsize=8)
         axes.set(ylabel="µs of processor time")
         axes.grid(visible=False, axis="x")
         _legend_beside(axes)
@@ -104,15 +106,11 @@ def cost_by_layer(tables: Tables) -> str:
 
 def time_line(tables: Tables, cell: Row) -> str:
     """Figure 13. `cell` has the columns of a cell, and the step."""
-    same = ("configuration", "subscriptions", "rate", "scaling", "repetition", "step")
-
-    def of_step(rows: list[Row]) -> list[Row]:
-        return [row for row in rows if all(row[name] == cell[name] for name in same)]
 
     def draw(axes: Axes) -> None:
-        bins = of_step(tables.bins)
+        bins = of_step(tables.bins, cell)
         rates = [row["delivered"] / row["width_s"] for row in bins]
-        for row in of_step(tables.phases):
+        for row in of_step(tables.phases, cell):
             label = f"{row['phase']} {row['end_s'] - row['begin_s']:.2f} s"
             axes.axvspan(row["begin_s"], row["end_s"], color=COLOURS.get(row["phase"], "#eeeeee"), label=label, lw=0)
         axes.plot([row["at_s"] for row in bins], rates, color="#b3394d", linewidth=0.9, label="delivered")
@@ -122,12 +120,12 @@ def time_line(tables: Tables, cell: Row) -> str:
     return drawn(draw)
 
 
-def _cost_of(rows: list[Row], load: int, configuration: str, layer: str) -> float:
-    wanted = (load, configuration, layer)
+def _cost_of(rows: list[Row], load: int, configuration: str, rate: float, layer: str) -> float:
+    wanted = (load, configuration, rate, layer)
     costs = (
         row["cpu_us_per_publication"]
         for row in rows
-        if (row["subscriptions"], row["configuration"], row["layer"]) == wanted
+        if (row["subscriptions"], row["configuration"], row["rate"], row["layer"]) == wanted
     )
     return next((cost for cost in costs if cost is not None), 0.0)
 

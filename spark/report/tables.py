@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
-from spark.analysis.cost import cores_of_cells, cost_of_kinds, cost_of_layers, speedup_of_cores
+from spark.analysis.cost import cores_of_cells, cost_of_kinds, cost_of_layers, holders_of_cores, speedup_of_cores
 from spark.analysis.latency import latency_percentiles
 from spark.analysis.scaling_law import ScalingLaw, fit
-from spark.analysis.throughput import BASELINE, dominance, speedup, steady, throughput, throughput_of_cells
+from spark.analysis.throughput import BASELINE, KIND, dominance, speedup, steady, throughput, throughput_of_cells
 from spark.analysis.timeline import longest_silences, rates_by_phase
 from spark.experiments.finished import files_of, ledgers_of, machine_of
 
@@ -27,9 +28,10 @@ class Tables(NamedTuple):
     throughput: list[Row]
     speedup: list[Row]
     dominance: list[Row]
-    latency: list[Row]
+    latency: list[Row]  # of all repetitions together
     cost: list[Row]
     cores: list[Row]
+    holders: list[Row]  # who kept the cores busy in each cell, also in those that scaled
     bins: list[Row]
     phases: list[Row]
     rates: list[Row]
@@ -41,8 +43,7 @@ class Tables(NamedTuple):
 def read_tables(spark: SparkSession, run: Path) -> Tables:
     """Raises `ExperimentError`."""
     seconds, latencies, usage, bins, phases = (
-        spark.read.parquet(*files_of(run, table)).cache()
-        for table in ("seconds", "latencies", "usage", "bins", "phases")
+        _read(spark, run, table).cache() for table in ("seconds", "latencies", "usage", "bins", "phases")
     )
     cells = throughput_of_cells(steady(seconds)).cache()
     kinds = throughput(cells).cache()
@@ -55,10 +56,11 @@ def read_tables(spark: SparkSession, run: Path) -> Tables:
         ledgers=ledgers_of(run),
         throughput=_rows(kinds, *_CELL),
         speedup=gained,
-        dominance=_rows(dominance(kinds), "subscriptions", "matchers"),
-        latency=_rows(latency_percentiles(latencies), *_CELL, "repetition", "part", "percentile"),
+        dominance=_rows(dominance(kinds), "subscriptions", "accesspoints", "matchers"),
+        latency=_rows(latency_percentiles(latencies, part=[*KIND, "part"]), *_CELL, "part", "percentile"),
         cost=costs,
         cores=_rows(speedup_of_cores(cores_of_cells(usage, cells)), *_CELL),
+        holders=_rows(holders_of_cores(usage), *_CELL, "repetition"),
         bins=_rows(bins, *_CELL, "repetition", "step", "at_s"),
         phases=_rows(phases, *_CELL, "repetition", "step", "begin_s"),
         rates=_rows(rates_by_phase(bins, phases), *_CELL, "repetition", "step", "begin_s"),
@@ -66,6 +68,15 @@ def read_tables(spark: SparkSession, run: Path) -> Tables:
         laws=laws_of((row["subscriptions"], row["processors"], row["speedup"]) for row in flooded(gained)),
         matcher_laws=laws_of(_matcher_speedups(flooded(costs))),
     )
+
+
+def _read(spark: SparkSession, run: Path, table: str) -> DataFrame:
+    """Of runs that did not note how long a second lasted, each lasted one: what they counted, they counted for one."""
+    found = spark.read.option("mergeSchema", "true").parquet(*files_of(run, table))
+    if table not in ("seconds", "usage"):
+        return found
+    lasted_s = f.coalesce("lasted_s", f.lit(1.0)) if "lasted_s" in found.columns else f.lit(1.0)
+    return found.withColumn("lasted_s", lasted_s)
 
 
 def flooded(rows: list[Row]) -> list[Row]:

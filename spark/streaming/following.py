@@ -46,14 +46,14 @@ def follow(request: Follow) -> dict[str, Any]:
         query = start(spark, request, writing)
         with told_to_stop() as stop:
             while query.isActive and not stop.wait(_LOOK_EVERY_S):
-                tally.add([dict(report) for report in query.recentProgress])
+                tally.add(_reports(query))
             failure = query.exception()
             if stop.is_set():
-                end(query, writing)
+                end(query, writing, tally)
             elif failure is not None:
                 raise ExperimentError(_explained(str(failure), request))
             else:
-                tally.add([dict(report) for report in query.recentProgress])
+                tally.add(_reports(query))
     return {
         "made": "windows",
         "windows": writing.windows,
@@ -76,8 +76,10 @@ def start(spark: SparkSession, request: Follow, write: Callable[[DataFrame, int]
     return trigger.start()
 
 
-def end(query: StreamingQuery, writing: "Writing") -> None:
+def end(query: StreamingQuery, writing: "Writing", tally: Tally) -> None:
     """Between two batches, if that is soon; what is under way otherwise is done again by the next run.
+
+    Batches that have ended since somebody looked are counted.
 
     Whoever stops this process may have stopped that of Java at the same time, and py4j would tell at length that it is
     gone.
@@ -85,6 +87,11 @@ def end(query: StreamingQuery, writing: "Writing") -> None:
     logging.disable(logging.CRITICAL)
     with contextlib.suppress(Py4JError, OSError), writing.paused():
         query.stop()
+        tally.add(_reports(query))
+
+
+def _reports(query: StreamingQuery) -> list[dict[str, Any]]:
+    return [dict(report) for report in query.recentProgress]
 
 
 class Writing:

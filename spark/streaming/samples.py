@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from braid.telemetry.sample import VERSION
+from braid.topology import LAYERS
 
 IDENTITY = ["cluster", "slice", "incarnation", "number"]  # the same sample, however often it comes
 READ = "read"  # the name under which Spark reports how many lines were read
@@ -15,6 +16,12 @@ SCHEMA = """
     queues MAP<STRING, BIGINT>, anchors ARRAY<STRUCT<anchor: STRING, count: BIGINT>>, anchors_missed BIGINT,
     cpu_s DOUBLE, rss_bytes BIGINT
 """
+
+
+# A sample beyond these would end the stream, again and again: Spark has no such time, or nobody can add it up.
+_TIME_MS = (946_684_800_000, 4_102_444_800_000)  # the years 2000 to 2099
+_SECONDS_MAX = 86_400.0
+_CPU_S_MAX = 1e9
 
 
 def samples_of(lines: DataFrame) -> DataFrame:
@@ -34,8 +41,15 @@ def samples_of(lines: DataFrame) -> DataFrame:
 
 
 def _is_sample() -> Column:
-    needed = [f.col(name).isNotNull() for name in (*IDENTITY, "layer", "time_ms", "seconds")]
-    is_known = f.coalesce(f.col("v") == VERSION, f.lit(False))
+    """What compares with nothing is null, which is no sample; NaN is larger than any number."""
+    needed = [f.col(name).isNotNull() for name in IDENTITY]
+    needed += [
+        f.col("layer").isin(*LAYERS),
+        f.col("time_ms").between(*_TIME_MS),
+        f.col("seconds").between(0.0, _SECONDS_MAX),
+        f.col("cpu_s").between(0.0, _CPU_S_MAX),
+    ]
+    is_known = f.col("v") == VERSION
     for column in needed:
         is_known = is_known & column
-    return is_known
+    return f.coalesce(is_known, f.lit(False))

@@ -1,5 +1,10 @@
 """A follower that is stopped, killed and started again counts every sample once."""
 
+import logging
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from braid.telemetry.sample import Sample
 from spark.errors import ExperimentError
 from spark.requests import Follow
+from spark.streaming import following
 from spark.streaming.following import Writing, follow, start
 from spark.streaming.places import Places
 from tests.spark.telemetry_cases import sample, write
@@ -19,6 +25,7 @@ __all__ = [
     "test_a_checkpoint_and_its_windows_belong_together",
     "test_a_request_to_follow_that_makes_no_sense",
     "test_nothing_is_counted_twice_or_lost_by_restarts_and_repetitions",
+    "test_whoever_is_stopped_has_counted_what_he_read",
 ]
 
 SLICES = ("connpoint-1", "matcher-1", "matcher-2")
@@ -80,6 +87,34 @@ def test_nothing_is_counted_twice_or_lost_by_restarts_and_repetitions(spark: Spa
     found = layers.groupBy().sum("publications", "samples", "missing").first()
     assert found is not None
     assert tuple(found) == (publications(seconds(1, 71)), 3 * 70, 0)
+
+
+def test_whoever_is_stopped_has_counted_what_he_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He looks at the counts from time to time, and the last batch may have come since."""
+    monkeypatch.setattr(following, "_LOOK_EVERY_S", 120.0)
+    telemetry = tmp_path / "telemetry"
+    telemetry.mkdir()
+    for samples in seconds(1, 31):
+        write(telemetry, samples)
+
+    def stop_when_read() -> None:
+        next_batch = tmp_path / "checkpoint" / "offsets" / "1"  # begins when Spark has reported the one before
+        for _ in range(600):
+            if next_batch.exists():
+                break
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    stopping = threading.Thread(target=stop_when_read)
+    stopping.start()
+    try:
+        found = follow(request(tmp_path, once=False))
+    finally:
+        stopping.join()
+        logging.disable(logging.NOTSET)  # for the tests behind this one
+    assert (found["lines"], found["unreadable"]) == (90, 0)
 
 
 @pytest.mark.parametrize(

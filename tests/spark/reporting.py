@@ -4,43 +4,73 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
-from spark.experiments.configurations import layout_of
+from spark.analysis.scaling_law import ScalingLaw
+from spark.errors import ExperimentError
 from spark.experiments.machine import machine
-from spark.experiments.plan import Cell, Scaling
+from spark.experiments.plan import Cell, Plan, Scaling
 from spark.experiments.results import Results, Rows
+from spark.experiments.sampling import layer_of
+from spark.report import pictures
+from spark.report.conditions import other_conditions
+from spark.report.difference import ScalingChange, changes, scaling_changes, summary
+from spark.report.making import make_report
+from spark.report.model import model
 from spark.report.page import page
 from spark.report.tables import read_tables
+from spark.requests import Report
 
-__all__ = ["test_the_page_shows_what_was_measured"]
+__all__ = [
+    "test_a_damaged_earlier_run_costs_the_difference_and_nothing_else",
+    "test_a_difference_counts_when_it_is_larger_than_that_of_repetitions",
+    "test_a_law_that_does_not_fit_predicts_nothing",
+    "test_other_conditions_are_told_with_the_difference",
+    "test_repetitions_and_scalings_are_told_apart",
+    "test_the_page_shows_what_was_measured",
+]
 
-SPEEDS = {"1-1-1": 1000, "1-2-1": 1500, "1-3-1": 1800, "1-2-2": 1600}
+SPEEDS = {"2-2-1": 1400, "2-2-2": 1500, "1-1-1": 1000, "1-2-1": 1500, "1-3-1": 1800, "1-2-2": 1600}
+STOLEN = {"1-2-1": 0.5}  # cores; nothing in other cells
+SCALING = Scaling(configuration="1-1-1", steps=["matcher=3"], subscriptions=1000)
+PLAN = Plan(name="small", configurations=list(SPEEDS)[2:], subscriptions=[1000], seconds=2, scalings=[SCALING])
 
 
-def measured(root: Path, commit: str, factor: float = 1.0) -> Results:
+def measured(root: Path, commit: str, factor: float = 1.0, plan: Plan = PLAN) -> Results:
     results = Results(root, "small", commit)
-    results.describe(machine())
-    for configuration, speed in SPEEDS.items():
-        layout = layout_of(configuration)
-        names = [f"matcher-{number}" for number in range(1, layout.matchers + 1)] + ["connpoint-1"]
-        usage = [(1, name, name.rpartition("-")[0], 0.3, 10_000_000) for name in names]
-        usage += [(1, "load-1", "load", 0.2, 10_000_000), (1, "machine", "machine", 1.9, 0)]
-        seconds = [(second, round(speed * factor), round(speed * factor)) for second in (1, 2)]
-        tables: dict[str, list[tuple[Any, ...]]] = {
-            "seconds": seconds,
-            "usage": usage,
-            "latencies": [("steady", 5.0, 90), ("steady", 50.0, 10)],
-        }
-        cell = Cell(layout=layout, subscriptions=1000)
-        results.write(cell, Rows(tables, {"sent": 2 * speed, "lost": 0, "twice": 0, "took_s": 6.0}))
-    scaling = Scaling(configuration="1-1-1", steps=["matcher=3"], subscriptions=1000)
-    step = "matcher 1 → 3"
+    results.describe({**machine(), "cores": 2}, plan)
+    for cell in plan.cells():
+        results.write(cell, steady(cell, factor) if cell.scaling is None else scaled(cell.steps))
+    return results
+
+
+def steady(cell: Cell, factor: float) -> Rows:
+    speed, configuration = SPEEDS[str(cell.layout)], str(cell.layout)
+    names = [f"matcher-{number}" for number in range(1, cell.layout.matchers + 1)] + ["connpoint-1"]
+    used = {**dict.fromkeys(names, 0.3), "load-1": 0.2}
+    used |= {"machine": sum(used.values()) + 0.1, "stolen": STOLEN.get(configuration, 0.0)}
+    tables: dict[str, list[tuple[Any, ...]]] = {
+        "seconds": [(second, round(speed * factor), round(speed * factor), 1.0) for second in (1, 2)],
+        "usage": [(1, name, layer_of(name), cpu_s, 10_000_000, 1.0) for name, cpu_s in used.items()],
+        "latencies": [("steady", 5.0, 90), ("steady", 50.0 * cell.repetition, 10)],
+    }
+    return Rows(tables, {"sent": 2 * speed, "lost": 0, "twice": 0, "took_s": 6.0})
+
+
+def scaled(steps: str) -> Rows:
+    step = f"matcher 1 → {steps.rpartition('=')[2]}"
     bins = [(step, place / 20, 0.05, 0 if place == 30 else 100) for place in range(-20, 60)]
     phases = [(step, "copying", 0.0, 1.0, 700), (step, "moving", 1.0, 2.0, 700)]
-    rows = Rows({"bins": bins, "phases": phases, "seconds": [(1, 2000, 2000)]}, {"sent": 5000, "lost": 0})
-    results.write(Cell(layout=layout_of("1-1-1"), subscriptions=1000, rate=2000.0, scaling=scaling), rows)
-    return results
+    latencies = [("before", 5.0, 10), (step, 50.0, 10)]
+    tables: dict[str, list[tuple[Any, ...]]] = {
+        "bins": bins,
+        "phases": phases,
+        "latencies": latencies,
+        "seconds": [(1, 2000, 2000, 1.0)],
+    }
+    return Rows(tables, {"sent": 5000, "lost": 0})
 
 
 def test_the_page_shows_what_was_measured(spark: SparkSession, tmp_path: Path) -> None:
@@ -52,6 +82,7 @@ def test_the_page_shows_what_was_measured(spark: SparkSession, tmp_path: Path) -
     slower = [{**row, "delivered_s": row["delivered_s"] / 1.5} for row in tables.throughput]
     made = page(tables, tables._replace(run="aaa", throughput=slower))
     assert made.count("<svg") >= 8
+    assert made.count("so these say less of the broker") == 2  # in short, and with what it cost
     namespaces = r"https?://(www\.w3\.org|matplotlib|purl|creativecommons)\S*"
     assert "http" not in re.sub(namespaces, "", made), "the page needs nothing else"
     for sentence in (
@@ -59,9 +90,12 @@ def test_the_page_shows_what_was_measured(spark: SparkSession, tmp_path: Path) -
         "Of 3 measurements with more slices than 1-1-1, 3 were more than 5% faster and 0 slower",
         "the largest speedup is 1.80, of 1-3-1 with 1,000 subscriptions.",
         "In 1-1-1 with 1,000 subscriptions a delivered publication costs 200.0 µs of processor time",
-        "Of 2 cores the slices kept 0.90 busy, what publishes and receives 0.20, and everything else "
-        "(ZooKeeper, the system, other programs) 0.80",
-        "matcher 1 → 3 from 1-1-1 with 1,000 subscriptions, at 2,000 publications per second, took 2.0 s and moved 700",
+        "Of 2 cores the slices kept 0.90 busy, what publishes and receives 0.20, everything else "
+        "(ZooKeeper, the system, other programs) 0.10, and the host gave 0.00 to other machines",
+        "In 1 of 4 cells other programs, ZooKeeper and the system among them, and other machines held more than 10% of "
+        "the 2 cores, so these say less of the broker: 1-2-1 with 1,000 subscriptions (programs 5%, machines 25%).",
+        "matcher 1 → 3 from 1-1-1 with 1,000 subscriptions, at 2,000 publications per second, took 2.0 s and moved 700 "
+        "subscriptions, those that came meanwhile among them; the longest time without any delivery",
         "was 50 ms, in bins of 50 ms. 2,000 notifications came per second before it and 2,000 after it.",
         "Of 16,800 publications in 5 cells 0 were lost, 0 came twice and 0 out of order.",
         "Of 4 kinds of cells that both runs measured, 4 are faster, 0 slower and 0 about the same",
@@ -69,3 +103,131 @@ def test_the_page_shows_what_was_measured(spark: SparkSession, tmp_path: Path) -
         "were <b>not measured</b>",
     ):
         assert sentence in made, sentence
+
+
+def test_a_difference_counts_when_it_is_larger_than_that_of_repetitions(spark: SparkSession, tmp_path: Path) -> None:
+    before = read_tables(spark, measured(tmp_path, "aaa").directory)
+
+    def now(share: float, apart: float, repetitions: int = 3) -> str:
+        rows = [
+            {
+                **row,
+                "delivered_s": share * row["delivered_s"],
+                "delivered_s_max": (share + apart) * row["delivered_s"],
+                "delivered_s_min": share * row["delivered_s"],
+                "repetitions": repetitions,
+            }
+            for row in before.throughput
+        ]
+        return changes(before, before._replace(throughput=rows))[0].verdict
+
+    assert now(1.25, 0.0, repetitions=1) == "about the same"  # nobody knows how far repetitions lie apart
+    assert now(0.6, 0.0, repetitions=1) == "40% slower"
+    assert now(1.25, 0.05) == "25% faster"
+    assert now(1.25, 0.5) == "about the same"
+    assert now(1.05, 0.0) == "about the same"
+    assert "or 33% where nothing was repeated" in summary(changes(before, before))
+
+
+def test_a_law_that_does_not_fit_predicts_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    tables = read_tables(spark, measured(tmp_path, "aaa").directory)
+    law = ScalingLaw(0.25, 0.0, 0.9, 8)
+    good = "".join(model(tables._replace(laws={1000: law}, matcher_laws={1000: law})))
+    for sentence in (
+        "the model has a ceiling of 4.00 times one, however many there are; with 16 processors it would have 3.37",
+        "and 16 matchers, by the model, at",
+        "<td>a ceiling of 4.00 times one, however many there are</td>",
+        "1 k, model</text>",
+    ):
+        assert sentence in good, sentence
+    poor = law._replace(r_squared=-0.95)
+    bad = "".join(model(tables._replace(laws={1000: poor}, matcher_laws={1000: poor})))
+    for sentence in (
+        "With 1,000 subscriptions the law does not describe the speedups on this machine (R² -0.95), so it predicts",
+        "what more matchers would bring the law does not describe (R² -0.95).",
+        "<td>does not describe these</td>",
+        "1 k, measured</text>",
+    ):
+        assert sentence in bad, sentence
+    for sentence in ("it would have", "by the model", ", model</text>", "ceiling of"):
+        assert sentence not in bad, sentence
+
+
+def test_a_damaged_earlier_run_costs_the_difference_and_nothing_else(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, now = measured(tmp_path, "aaa"), measured(tmp_path, "bbb")
+    for path in (*before.directory.glob("*/seconds.parquet"), *before.directory.glob("*/usage.parquet")):
+        pq.write_table(pq.read_table(path).drop_columns(["lasted_s"]), path)  # as runs were written once
+    with monkeypatch.context() as patch:
+        # A page takes ten seconds, and only what is read for it is asked here.
+        patch.setattr("spark.report.page.page", lambda _now, _before, why: str(why))
+        made = make_report(Report(results=tmp_path / "small"))
+        assert (made["of"], made["against"], made["note"]) == ("bbb", "aaa", None)
+        next(before.directory.glob("*/bins.parquet")).write_bytes(b"not what was written")
+        made = make_report(Report(results=tmp_path / "small"))
+        assert (made["against"], made["note"]) == (None, Path(made["out"]).read_text())
+        assert made["note"].startswith("The difference to aaa is left out: ")
+    next(before.directory.glob("*/cell.json")).write_bytes(b"not what was written")
+    made = make_report(Report(results=tmp_path / "small"))
+    assert (made["of"], made["against"]) == ("bbb", None)
+    assert made["note"].startswith("The difference to aaa is left out: ")
+    shown = Path(made["out"]).read_text()
+    assert "The difference to aaa is left out: " in shown
+    assert "1-3-1 delivers most" in shown
+    next(now.directory.glob("*/bins.parquet")).write_bytes(b"not what was written")
+    with pytest.raises(ExperimentError, match=r"bins\.parquet cannot be read"):
+        make_report(Report(results=tmp_path / "small"))
+
+
+def test_repetitions_and_scalings_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+    scalings = [SCALING, SCALING.model_copy(update={"steps": ["matcher=2"], "subscriptions": 500})]
+    plan = PLAN.model_copy(update={"configurations": list(SPEEDS), "repetitions": 2, "scalings": scalings})
+    tables = read_tables(spark, measured(tmp_path, "aaa", plan=plan).directory)
+    made = page(tables)
+    captions = re.findall(r"<figcaption>(matcher 1 → [^<]*)</figcaption>", made)
+    assert len(captions) == len(set(captions)) == 4
+    assert captions[0] == (
+        "matcher 1 → 2 from 1-1-1 with 500 subscriptions, at 2,000 publications per second, repetition 1 (Figure 13): "
+        "deliveries in bins of 50 ms."
+    )
+    for part in ("steady", "before", "copying"):
+        rows = re.findall(rf"<tr[^>]*>((?:<td>[^<]*</td>)*<td>{part}</td>.*?)</tr>", made)
+        assert len(rows) == len(set(rows)) == {"steady": 6, "before": 6, "copying": 4}[part], part
+    # Ten of a hundred took 50 ms in one repetition, and 100 ms in the other.
+    assert (
+        "<td>2-2-1</td><td>1,000</td><td>flood</td><td></td><td>steady</td><td>5.0</td><td>5.0</td><td>100.0</td>"
+        in made
+    )
+    assert "1-2-1 with 1,000 subscriptions, repetition 2 (programs 5%, machines 25%)" in made
+    picture = pictures.dominance_by_load(tables)
+    assert "2-2-2 over 2-2-1" in picture
+    assert "1-2-2 over 1-2-1" in picture
+
+
+def test_other_conditions_are_told_with_the_difference(spark: SparkSession, tmp_path: Path) -> None:
+    now = read_tables(spark, measured(tmp_path, "aaa").directory)
+    assert other_conditions(now, now) == []
+    ledgers = [{**one, "as": {**one["as"], "seconds": 20, "warm_up_s": 7}} for one in now.ledgers]
+    before = now._replace(
+        run="aaa",
+        machine={**now.machine, "cores": 64, "processor": "a large one"},
+        ledgers=ledgers,
+        holders=[{**row, "stolen_cores": 32.0} for row in now.holders],
+        silences=[{**row, "silent_s": 1.5} for row in now.silences],
+        phases=[{**row, "end_s": row["end_s"] + 3} for row in now.phases],
+    )
+    machine, cells, stolen = other_conditions(before, now)
+    assert machine.startswith("The machine is another one: 64 cores (a large one) before, 2 (")
+    assert cells == (
+        "Cells of the same name were not measured in the same way: seconds 20 before and 0 now or 20 before and 2 now; "
+        "warm_up_s 7 before and 0.0 now or 7 before and 2.0 now."
+    )
+    assert stolen == "In the median of cells other machines held 50% of the cores before and 0% now."
+    (scaled,) = scaling_changes(before, now)
+    assert scaled == ScalingChange("1-1-1", 1000, 2000.0, "matcher=3", "matcher 1 → 3", 5.0, 2.0, 1500.0, 50.0)
+    (new,) = scaling_changes(before._replace(silences=[]), now)
+    assert (new.before_s, new.now_s, new.before_silent_ms) == (None, 2.0, None)
+    made = page(now, before)
+    assert "The machine is another one: 64 cores" in made
+    assert "<td>matcher=3</td><td>5.0</td><td>2.0</td><td>1,500</td><td>50</td>" in made

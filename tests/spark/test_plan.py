@@ -1,13 +1,15 @@
 """Plans: what they may say, and the cells they come to."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from spark.errors import ExperimentError
 from spark.experiments.configurations import Layout, layout_of
-from spark.experiments.plan import read_plan
+from spark.experiments.plan import Cell, Workload, read_plan
 
+WORKLOAD = '[workload]\npublications = "readings"\nsubscriptions = "alarms"'
 SCALING = '[[scalings]]\nconfiguration = "1-1-1"\nsteps = ["matcher=3"]\nsubscriptions = 5'
 
 
@@ -49,11 +51,71 @@ def test_a_plan_may_be_scalings_alone(tmp_path: Path) -> None:
     assert [(cell.name, cell.steps) for cell in plan.cells()] == [("1-1-1_5_2000_matcher=3_1", "matcher=3")]
 
 
+def test_rates_that_differ_are_cells_of_their_own(tmp_path: Path) -> None:
+    rates = "rates = [0, 2_000, 0.5, 1_234_567, 1_234_568, 1e17]"
+    plan = read_plan(written(tmp_path, f'name = "p"\nconfigurations = ["1-1-1"]\nsubscriptions = [5]\n{rates}'))
+    told = [cell.name.split("_")[2] for cell in plan.cells()]
+    assert told == ["flood", "2000", "0.5", "1234567", "1234568", "1e+17"]
+
+
+def test_steps_are_one_after_the_other_however_they_are_written(tmp_path: Path) -> None:
+    text = f'name = "p"\n{SCALING}'.replace('"matcher=3"', '"matcher=3  matcher=1"')
+    (cell,) = read_plan(written(tmp_path, text)).cells()
+    assert cell.name == "1-1-1_5_2000_matcher=3_matcher=1_1"
+    assert cell.steps == "matcher=3 matcher=1"
+
+
+def test_all_cells_of_a_plan_have_its_workload_and_routing(tmp_path: Path) -> None:
+    plan = read_plan(
+        written(
+            tmp_path,
+            """
+            name = "alarms"
+            configurations = ["1-1-1", "1-2-1"]
+            subscriptions = [100]
+            routing = "anchored"
+            [workload]
+            publications = "readings"
+            subscriptions = "alarms"
+            """,
+        )
+    )
+    one, other = plan.cells()
+    assert one.workload == other.workload == Workload(publications="readings", subscriptions="alarms")
+    assert (one.routing, one.name) == ("anchored", "1-1-1_100_flood_1")
+    told = one.model_dump(mode="json")
+    assert told["routing"] == "anchored"
+    assert told["workload"] == {"publications": "readings", "subscriptions": "alarms"}
+
+
+def test_scalings_have_the_routing_too(tmp_path: Path) -> None:
+    plan = read_plan(written(tmp_path, f'name = "p"\nrouting = "anchored"\n{SCALING}'))
+    assert [cell.routing for cell in plan.cells()] == ["anchored"]
+
+
+def test_a_cell_without_a_workload_is_known_again_as_before_there_were_some() -> None:
+    assert Cell(layout=Layout(1, 2, 1), subscriptions=1000, seconds=2).model_dump(mode="json") == {
+        "layout": [1, 2, 1],
+        "subscriptions": 1000,
+        "rate": 0.0,
+        "repetition": 1,
+        "seconds": 2,
+        "warm_up_s": 0.0,
+        "scaling": None,
+    }
+
+
 @pytest.mark.parametrize("name", ["quick", "paper"])
 def test_built_in_plans_can_be_read(name: str) -> None:
     plan = read_plan(name)
     assert plan.name == name
     assert list(plan.cells())
+
+
+def test_the_plans_of_the_document_can_be_read(tmp_path: Path) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    texts = re.findall(r"^```toml\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    assert [read_plan(written(tmp_path, text)).name for text in texts] == ["mine", "alarms"]
 
 
 def test_the_quick_plan_has_what_was_asked_for() -> None:
@@ -84,6 +146,21 @@ def test_the_quick_plan_has_what_was_asked_for() -> None:
             'name = "p"\n[[scalings]]\nconfiguration = "1-1-1"\nsteps = ["matcher"]\nsubscriptions = 5',
             "matcher: expected LAYER=NUMBER",
         ),
+        (
+            'name = "p"\n[[scalings]]\nconfiguration = "1-1-1"\nsteps = ["matcher=0"]\nsubscriptions = 5',
+            "matcher=0: expected LAYER=NUMBER",
+        ),
+        (
+            'name = "p"\nconfigurations = ["1-1-1"]\nsubscriptions = [1]\nrates = [inf]',
+            "rates.0: Input should be a fin",
+        ),
+        ('name = "p"\nconfigurations = ["1-1-1"]\nsubscriptions = [1]\nrates = [nan]', "rates.0: Input should be"),
+        (f'name = "p"\n{SCALING}\nrate = inf', "scalings.0.rate: Input should be a finite number"),
+        ('name = "p"\nrouting = "random"', "routing: Input should be 'broadcast' or 'anchored'"),
+        ('name = "p"\n[workload]\npublications = "readings"', "workload.subscriptions: Field required"),
+        (f'name = "p"\n{WORKLOAD}\nseed = 7', "workload.seed: there is no such field"),
+        (f'name = "p"\n{WORKLOAD}', "nothing to measure: configurations and subscriptions must not be empty"),
+        (f'name = "p"\n{WORKLOAD}\n{SCALING}', "scalings have a load of their own: leave them out, or the workload"),
     ],
 )
 def test_what_is_wrong_with_a_plan_is_said(tmp_path: Path, text: str, says: str) -> None:

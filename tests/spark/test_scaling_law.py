@@ -36,3 +36,20 @@ def test_two_unknowns_need_two_configurations() -> None:
 def test_where_it_is_fastest() -> None:
     assert ScalingLaw(0.0, 0.01, 1.0, 3).peak == pytest.approx(10.0)
     assert ScalingLaw(0.1, 0.0, 1.0, 3).peak == float("inf")
+
+
+def test_what_no_number_of_slices_is_beyond() -> None:
+    assert ScalingLaw(0.25, 0.0, 1.0, 3).ceiling == 4.0
+    assert ScalingLaw(0.0, 0.0, 1.0, 3).ceiling == float("inf")
+    peaked = ScalingLaw(0.1, 0.01, 1.0, 3)
+    assert peaked.ceiling == pytest.approx(max(peaked.speedup(p / 100) for p in range(100, 3000)), rel=1e-4)
+
+
+def test_a_law_that_explains_less_than_half_describes_nothing() -> None:
+    up_and_down = fit([(1, 1.0), (2, 0.716), (3, 0.857), (3, 0.806)])
+    assert up_and_down is not None
+    assert up_and_down.r_squared < 0
+    assert not up_and_down.describes
+    steady = fit([(1, 1.0), (2, 1.8), (3, 2.5)])
+    assert steady is not None
+    assert steady.describes

@@ -1,5 +1,7 @@
 """From lines to tables, on a few samples whose results can be checked by hand."""
 
+import re
+
 from pyspark.sql import DataFrame, SparkSession
 
 from braid.telemetry.sample import Sample, encode_sample
@@ -86,6 +88,21 @@ def test_hottest_anchors_are_summed_over_slices_and_seconds(spark: SparkSession)
 def test_lines_that_are_no_samples_are_left_out(spark: SparkSession) -> None:
     good = encode_sample(sample("matcher-1", 1)).decode()
     given = [good, good[:50], "", "[]", good.replace('"v":1', '"v":2'), good.replace('"matcher-1"', "null")]
+    given += [
+        re.sub(pattern, text, good)
+        for pattern, text in (
+            ('"layer":"matcher"', '"layer":"kitchen"'),
+            ('"cpu_s":[^,]*,', ""),
+            ('"cpu_s":[^,]*,', '"cpu_s":NaN,'),
+            ('"cpu_s":[^,]*,', '"cpu_s":-1,'),
+            ('"time_ms":[^,]*,', f'"time_ms":{2**62},'),  # no timestamp
+            ('"time_ms":[^,]*,', '"time_ms":1800000000,'),  # seconds
+            ('"seconds":[^,]*,', '"seconds":NaN,'),
+            ('"seconds":[^,]*,', '"seconds":-1,'),
+            ('"seconds":[^,]*,', '"seconds":1e300,'),
+        )
+    ]
+    assert len(set(given)) == len(given)
     rows = samples_of(spark.createDataFrame([(line,) for line in given], "value string")).collect()
     assert [(row.slice, row.number, row.counts) for row in rows] == [
         ("matcher-1", 1, {"messages": 10, "publications": 100})
