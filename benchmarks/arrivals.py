@@ -1,13 +1,15 @@
 """Whether everything came, once and in order, told by a mark on each publication.
 
 A publisher marks what it publishes with consecutive numbers of its own, and its publications come in order. So the next
-mark is known, and looking at one costs next to nothing unless something is wrong.
+mark is known, and looking at one costs next to nothing unless something is wrong. What no subscription wants has no
+number: it must not come at all.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 PUBLISHER_MARKS = 10**10  # as many has each
+UNWANTED = -1
 
 
 def first_mark(publisher: int) -> int:
@@ -18,6 +20,7 @@ class Ledger(NamedTuple):
     received: int  # different ones
     twice: int
     out_of_order: int
+    unwanted: int = 0
 
 
 class Arrivals:
@@ -26,6 +29,7 @@ class Arrivals:
         self._missing: set[int] = set()  # below these
         self._twice = 0
         self._out_of_order = 0
+        self._unwanted = 0
 
     def take(self, marks: Iterable[int]) -> None:
         following = self._next
@@ -37,6 +41,9 @@ class Arrivals:
                 self._take_unexpected(publisher, mark)
 
     def _take_unexpected(self, publisher: int, mark: int) -> None:
+        if mark == UNWANTED:
+            self._unwanted += 1
+            return
         expected = self._next.setdefault(publisher, first_mark(publisher))
         if mark >= expected:
             self._missing.update(range(expected, mark))
@@ -50,4 +57,4 @@ class Arrivals:
     @property
     def ledger(self) -> Ledger:
         passed = sum(following - first_mark(publisher) for publisher, following in self._next.items())
-        return Ledger(passed - len(self._missing), self._twice, self._out_of_order)
+        return Ledger(passed - len(self._missing), self._twice, self._out_of_order, self._unwanted)

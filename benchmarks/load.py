@@ -1,7 +1,4 @@
-"""Load over WebSocket: connections that publish, as fast as is acknowledged or at a constant rate.
-
-The generator shares two cores with what it measures, so it does as little as it can: frames are written as text.
-"""
+"""Load over WebSocket: connections that publish, as fast as is acknowledged or at a constant rate."""
 
 import asyncio
 import contextlib
@@ -12,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 
-from benchmarks.arrivals import first_mark
+from benchmarks.frames import Frames, SensorFrames
 
 PUBLISHES_UNDER_WAY = 8  # on each connection
 FRAME_MAX = 200  # publications
@@ -37,41 +34,39 @@ class Receives(Protocol):
 
 
 class Publisher:
-    """One connection. Its publications go to one subscription after the other, and are marked (`arrivals.py`)."""
+    """One connection, and what it publishes."""
 
-    def __init__(self, socket: ClientConnection, place: int, subscriptions: int) -> None:
+    def __init__(self, socket: ClientConnection, frames: Frames) -> None:
         self._socket = socket
-        self._subscriptions = subscriptions
-        self._first_mark = first_mark(place)
-        self._sent = 0
+        self._frames = frames
+        self.wanted = 0  # of what was sent so far: what must arrive
 
     async def send(self, count: int) -> None:
-        frame = frame_of(self._first_mark, self._sent, count, self._subscriptions)
-        self._sent += count
+        frame, wanted = self._frames.take(count)
+        self.wanted += wanted
         await self._socket.send(frame, text=True)
 
     async def take_answer(self) -> None:
         answer = _decode(await self._socket.recv(decode=False))
         if answer.op != "published":
-            raise RuntimeError(f"a publication was refused: {answer.problem}")
+            raise RuntimeError(f"a publication was refused: {answer.problem.get('detail', answer.problem)}")
 
 
 @contextlib.asynccontextmanager
-async def open_publishers(api: str, count: int, subscriptions: int) -> AsyncIterator[list[Publisher]]:
+async def open_publishers(
+    api: str, count: int, subscriptions: int, family: str = "s"
+) -> AsyncIterator[list[Publisher]]:
+    """Of readings of sensors; `family` is what the names of all of them begin with."""
+    async with publishers_of(api, [SensorFrames(place, subscriptions, family) for place in range(count)]) as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def publishers_of(api: str, frames: Sequence[Frames]) -> AsyncIterator[list[Publisher]]:
+    """A connection for each."""
     async with contextlib.AsyncExitStack() as stack:
-        sockets = [await stack.enter_async_context(open_socket(api)) for _ in range(count)]
-        yield [Publisher(socket, place, subscriptions) for place, socket in enumerate(sockets)]
-
-
-def frame_of(first_mark: int, first: int, count: int, subscriptions: int) -> bytes:
-    at = f',"at":{time.time()}}}}}'
-    publications = ",".join(
-        [
-            f'{{"attributes":{{"sensor":"s{number % subscriptions}","value":{first_mark + number}{at}'
-            for number in range(first, first + count)
-        ]
-    )
-    return f'{{"op":"publish","ref":{first},"publications":[{publications}]}}'.encode()
+        sockets = [await stack.enter_async_context(open_socket(api)) for _ in frames]
+        yield [Publisher(socket, each) for socket, each in zip(sockets, frames, strict=True)]
 
 
 def _ignore(_count: int) -> None:
@@ -86,15 +81,15 @@ async def flood(
     *,
     on_published: Callable[[int], None] = _ignore,
 ) -> tuple[float, int]:
-    """Publishes as fast as acknowledgements come; publications per second that arrived, and how many did.
+    """Publishes as fast as acknowledgements come; publications per second, until what must arrive has, and how many.
 
     `on_published` is told of each acknowledgement.
     """
-    before = receiver.count
+    before = receiver.count - _wanted(publishers)
     started = time.perf_counter()
     floods = [_flood(publisher, started + seconds, batch, on_published) for publisher in publishers]
     sent = sum(await asyncio.gather(*floods))
-    await receiver.wait_for(before + sent, _ARRIVED_S)
+    await receiver.wait_for(before + _wanted(publishers), _ARRIVED_S)
     return sent / (time.perf_counter() - started), sent
 
 
@@ -124,9 +119,9 @@ async def paced(
 ) -> int:
     """Publishes at a constant rate, each connection a batch every five milliseconds, one after the other.
 
-    Fewer where they are not taken as fast. Returns how many, when all of them have arrived.
+    Fewer where they are not taken as fast. Returns how many, when all that must arrive has.
     """
-    before = receiver.count
+    before = receiver.count - _wanted(publishers)
     share = rate / len(publishers)
     sent = await asyncio.gather(
         *(
@@ -134,8 +129,12 @@ async def paced(
             for place, publisher in enumerate(publishers)
         )
     )
-    await receiver.wait_for(before + sum(sent), _ARRIVED_S)
+    await receiver.wait_for(before + _wanted(publishers), _ARRIVED_S)
     return sum(sent)
+
+
+def _wanted(publishers: Sequence[Publisher]) -> int:
+    return sum(publisher.wanted for publisher in publishers)
 
 
 async def _paced(
@@ -175,5 +174,6 @@ async def _paced(
 
 
 def open_socket(api: str, subscriber: str = "") -> Any:
-    url = api.replace("http://", "ws://") + "/v1/ws" + (f"?subscriber={subscriber}" if subscriber else "")
+    """What a connection without a subscriber subscribes to goes with it."""
+    url = api.replace("http", "ws", 1) + "/v1/ws" + (f"?subscriber={subscriber}" if subscriber else "")
     return connect(url, compression=None, max_size=None, proxy=None, max_queue=64)

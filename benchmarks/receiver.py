@@ -1,13 +1,13 @@
-"""The process that receives: it subscribes to every sensor, counts what comes and how long it took."""
+"""The process that receives: it subscribes to sensors or what is given, counts what comes and how long it took."""
 
 import asyncio
 import gc
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import uvloop
@@ -22,26 +22,34 @@ _TELL_EVERY = 1000  # subscriptions
 _LOOKS_S = 0.001
 
 
-class _Attributes(msgspec.Struct, gc=False):
+class _Mark(msgspec.Struct, gc=False):
     at: float
     value: int
 
 
-class _Publication(msgspec.Struct, gc=False):
-    attributes: _Attributes
+class _OfSensor(msgspec.Struct, gc=False):
+    mark: _Mark = msgspec.field(name="attributes")
 
 
-class _Notification(msgspec.Struct, gc=False):
+class _OfWorkload(msgspec.Struct, gc=False):
+    mark: _Mark = msgspec.field(name="data")
+
+
+_Publication = TypeVar("_Publication", _OfSensor, _OfWorkload)
+
+
+class _Notification(msgspec.Struct, Generic[_Publication], gc=False):
     publication: _Publication
 
 
-class _Frame(msgspec.Struct, gc=False):
+class _Frame(msgspec.Struct, Generic[_Publication], gc=False):
     op: str
-    notifications: list[_Notification] = []
+    notifications: list[_Notification[_Publication]] = []
     problem: dict[str, Any] = {}
 
 
-_decode = msgspec.json.Decoder(_Frame).decode
+_decode = msgspec.json.Decoder(_Frame[_OfSensor]).decode
+_decode_of_workload = msgspec.json.Decoder(_Frame[_OfWorkload]).decode
 
 
 class Latencies(NamedTuple):
@@ -50,16 +58,35 @@ class Latencies(NamedTuple):
     max: float
 
 
+class Wanted(NamedTuple):
+    api: str
+    subscriptions: int
+    family: str
+    subscriber: str
+    given: Iterable[str] | None
+
+
 class Received(NamedTuple):
     latencies_s: "array[float]"  # since this was asked last
     ledger: Ledger  # of everything
 
 
 class Receiver(Worker):
-    """The other end."""
+    """The other end. Without a subscriber, its subscriptions go with it; `family` is that of the publishers."""
 
-    def __init__(self, api: str, subscriptions: int) -> None:
-        super().__init__(_receive, api, subscriptions)
+    def __init__(
+        self,
+        api: str,
+        subscriptions: int,
+        *,
+        family: str = "s",
+        subscriber: str = "receiver",
+        given: Iterable[str] | None = None,
+    ) -> None:
+        """`given` are as many subscriptions as JSON instead of those to sensors; publications then have their marks in
+        `data`. It is handed to another process, so it should know where they are rather than hold them.
+        """
+        super().__init__(_receive, Wanted(api, subscriptions, family, subscriber, given))
         self._subscriptions = subscriptions
 
     async def load(self, on_loaded: Callable[[int], None] = lambda _count: None) -> None:
@@ -91,12 +118,12 @@ class Receiver(Worker):
         return Latencies(*(round(1000 * sample[place], 2) for place in places))
 
 
-def _receive(api: str, subscriptions: int, orders: Connection, count: Any) -> None:
+def _receive(wanted: Wanted, orders: Connection, count: Any) -> None:
     gc.disable()
-    uvloop.run(_run(api, subscriptions, orders, count))
+    uvloop.run(_run(wanted, orders, count))
 
 
-async def _run(api: str, subscriptions: int, orders: Connection, count: Any) -> None:
+async def _run(wanted: Wanted, orders: Connection, count: Any) -> None:
     latencies, arrivals = array("d"), Arrivals()
 
     async def hand_over() -> Received:
@@ -104,15 +131,16 @@ async def _run(api: str, subscriptions: int, orders: Connection, count: Any) -> 
         sample, latencies = latencies, array("d")
         return Received(sample, arrivals.ledger)
 
-    async with open_socket(api, "receiver") as socket:
-        await _subscribe(socket, subscriptions, orders.send)
+    async with open_socket(wanted.api, wanted.subscriber) as socket:
+        await _subscribe(socket, wanted, orders.send)
         _answer(orders, asyncio.get_running_loop(), hand_over)
+        decode: Callable[[bytes], _Frame[Any]] = _decode if wanted.given is None else _decode_of_workload
         while True:
-            frame = _decode(await socket.recv(decode=False))
+            frame = decode(await socket.recv(decode=False))
             now = time.time()
-            came = [notification.publication.attributes for notification in frame.notifications]
-            latencies.extend([now - attributes.at for attributes in came])
-            arrivals.take([attributes.value for attributes in came])
+            came = [notification.publication.mark for notification in frame.notifications]
+            latencies.extend([now - mark.at for mark in came])
+            arrivals.take([mark.value for mark in came])
             count.value += len(came)
 
 
@@ -127,21 +155,21 @@ def _answer(orders: Connection, loop: asyncio.AbstractEventLoop, hand_over: Call
     threading.Thread(target=answer, daemon=True).start()
 
 
-async def _subscribe(socket: ClientConnection, subscriptions: int, tell: Callable[[int], None]) -> None:
-    answered = 0
+async def _subscribe(socket: ClientConnection, wanted: Wanted, tell: Callable[[int], None]) -> None:
+    subscriptions, answered = wanted.subscriptions, 0
 
     async def take_answer() -> None:
         nonlocal answered
         answer = _decode(await socket.recv(decode=False))
         if answer.op != "subscribed":
-            raise RuntimeError(f"a subscription was refused: {answer.problem}")
+            raise RuntimeError(f"a subscription was refused: {answer.problem.get('detail', answer.problem)}")
         answered += 1
         if answered % _TELL_EVERY == 0 and answered < subscriptions:
             tell(answered)
 
-    for number in range(subscriptions):
-        wanted = f'{{"filter":"sensor = \'s{number}\' and value >= 0"}}'
-        await socket.send(f'{{"op":"subscribe","ref":{number},"subscription":{wanted}}}')
+    sensors = (f'{{"filter":"sensor = \'{wanted.family}{number}\' and value >= 0"}}' for number in range(subscriptions))
+    for number, given in zip(range(subscriptions), wanted.given or sensors, strict=True):
+        await socket.send(f'{{"op":"subscribe","ref":{number},"subscription":{given}}}')
         if number - answered >= _SUBSCRIBES_UNDER_WAY:
             await take_answer()
     while answered < subscriptions:

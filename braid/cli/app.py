@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from braid.cli import config, down, experiment, explain, history, pub, scale, status, sub, trace, up, webhook
+from braid.cli import bench, config, down, experiment, explain, history, pub, scale, status, sub, trace, up, webhook
 from braid.cli.running import DEFAULT_URL, examples
 
 app = typer.Typer(
@@ -52,5 +52,6 @@ app.command("pub", epilog=pub.EXAMPLES)(pub.pub)
 app.command("history", epilog=history.EXAMPLES)(history.history)
 app.command("trace", epilog=trace.EXAMPLES)(trace.trace)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
 app.command("config", epilog=config.EXAMPLES)(config.config)
 app.add_typer(experiment.experiment, name="experiment")

@@ -45,14 +45,16 @@ def _show(cluster: dict[str, Any], reasons: list[str]) -> None:
         console.print(f"  {reason}", markup=False)
     if change := cluster.get("change"):
         console.print(change_line(change), markup=False, soft_wrap=True)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("layer", "slice", "address", "http", "process", "epoch", "up"):
-        table.add_column(column, justify="right" if column in ("process", "up") else "left", no_wrap=True)
     slices = sorted(cluster.get("slices", []), key=_place)
+    # Most names say it, and without it everything fits into 80 columns.
+    layer_first = ["layer"] if any(not slice["name"].startswith(slice["layer"]) for slice in slices) else []
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in (*layer_first, "slice", "address", "http", "process", "epoch", "up"):
+        table.add_column(column, justify="right" if column in ("process", "up") else "left", no_wrap=True)
     for slice in slices:
         taken_in = "[yellow]waiting[/]" if slice.get("epoch") is None else str(slice["epoch"])
         table.add_row(
-            slice["layer"],
+            *(slice[name] for name in layer_first),
             f"[bold]{slice['name']}[/]",
             slice.get("address", ""),
             slice.get("http", ""),

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.arrivals import Arrivals, Ledger, first_mark
+from benchmarks.arrivals import UNWANTED, Arrivals, Ledger, first_mark
 
 
 def ledger_of(*marks: int) -> Ledger:
@@ -30,6 +30,10 @@ def test_what_comes_late_is_out_of_order_once_and_then_twice() -> None:
 def test_a_repetition_is_seen() -> None:
     assert ledger_of(0, 0, 1) == Ledger(2, 1, 0)
     assert ledger_of(*[0, 1, 2], *[0, 1, 2]) == Ledger(3, 3, 0)
+
+
+def test_what_nobody_wants_is_counted_apart() -> None:
+    assert ledger_of(0, UNWANTED, 1, UNWANTED) == Ledger(2, 0, 0, 2)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), max_size=60))

@@ -38,8 +38,12 @@ async def test_status() -> None:
         done = await braid(server.url, "status")
         lines = done.stdout.splitlines()
         assert (done.exit_code, lines[0]) == (0, "ready  epoch 7, routing broadcast")
-        assert [line.split()[1] for line in lines[2:]] == ["connpoint-1", "matcher-9", "matcher-10"]
+        assert [line.split()[0] for line in lines[2:]] == ["connpoint-1", "matcher-9", "matcher-10"]
         assert "waiting" in lines[-1]
+        named = [{**SLICES[0], "name": "east"}]
+        server.answers["/v1/cluster"] = (200, {"epoch": 7, "routing": "broadcast", "slices": named})
+        assert (await braid(server.url, "status")).stdout.splitlines()[2].split()[:2] == ["matcher", "east"]
+        server.answers["/v1/cluster"] = (200, {"epoch": 7, "routing": "broadcast", "slices": SLICES})
         server.answers["/readyz"] = (503, {"status": "not ready", "reasons": ["no exit point is linked"]})
         done = await braid(server.url, "status")
         assert (done.exit_code, done.stdout.splitlines()[1]) == (1, "  no exit point is linked")
