@@ -1,10 +1,11 @@
 """The broker that the other tests of this directory stand on."""
 
+import asyncio
 import uuid
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from coordinator.kafka import KafkaServer
@@ -24,6 +25,7 @@ async def test_what_was_written_in_a_transaction_is_read_after_a_restart(kafka: 
         await producer.begin_transaction()
         await producer.send_and_wait("broker-kept", b"aborted")
         await producer.abort_transaction()
+    await _wait_for_markers(kafka.bootstrap, "broker-kept", end=4)
     kafka.kill()
     kafka.start()
     consumer = AIOKafkaConsumer(
@@ -35,6 +37,15 @@ async def test_what_was_written_in_a_transaction_is_read_after_a_restart(kafka: 
     async with consumer, AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
         await producer.send_and_wait("broker-kept", b"after")
         assert [(await consumer.getone()).value for _ in range(2)] == [b"before", b"after"]
+
+
+async def _wait_for_markers(bootstrap: str, topic: str, end: int) -> None:
+    """Kafka answers before it has written that a transaction is over, and one killed meanwhile may never write it."""
+    place = TopicPartition(topic, 0)
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+        async with asyncio.timeout(10):
+            while (await consumer.end_offsets([place]))[place] < end:
+                await asyncio.sleep(0.02)
 
 
 def test_the_id_of_its_cluster_may_begin_with_a_dash(
