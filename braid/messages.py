@@ -317,6 +317,7 @@ class KeptBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     published_s: float
     places: list[int]  # in the batch
     contents: list[bytes]
+    expires_s: float = math.inf  # of all of it, once it was stored; until then each or the retention says it
 
 
 class HandOverPublications(Message, tag=31):

@@ -59,7 +59,8 @@ _array_of = Struct(">BI")
 
 
 def filed_publications(batch: KeptBatch, now_s: float) -> Iterator[Filed]:
-    """The records of what is kept of a batch; what cannot be read is left out.
+    """The records of what is kept of a batch; what cannot be read is left out. What was stored before expires when it
+    did there, whatever the retention is by now.
 
     Whoever accepted it may have a clock that is ahead of ours; it cannot have been published later than now.
     """
@@ -70,7 +71,9 @@ def filed_publications(batch: KeptBatch, now_s: float) -> Iterator[Filed]:
             head = _read_head(content)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
-        expires_s = inf if head.expires is None else head.expires.timestamp()
+        expires_s = batch.expires_s
+        if expires_s == inf and head.expires is not None:
+            expires_s = head.expires.timestamp()
         key = lists_of_publication(head.topic, head.zone), expires_s
         body = bodies.get(key)
         if body is None:
@@ -85,7 +88,9 @@ def filed_publications(batch: KeptBatch, now_s: float) -> Iterator[Filed]:
 def kept_batch(record: StoredPublication) -> KeptBatch:
     """What a record was made of."""
     body = read_body(record.body)
-    return KeptBatch(body.origin, body.sequence, body.previous, record.made_s, body.places, body.contents)
+    return KeptBatch(
+        body.origin, body.sequence, body.previous, record.made_s, body.places, body.contents, record.expires_s
+    )
 
 
 def lists_of_publication(topic: str, zone: dict[str, Any] | None) -> tuple[bytes, ...]:

@@ -112,6 +112,7 @@ EVERY_MESSAGE: list[Any] = [
     AddMatcherState(2, 3, [], [], {"s-2": Calls("", {})}, "state"),
     MatcherStateStored(2, 1),
     HandOverPublications(2, 1, [KeptBatch("connpoint-1.a", 7, 6, 1.5, [0, 4], [b"{}", b"\x00\xff"])]),
+    HandOverPublications(2, 1, [KeptBatch("connpoint-1.a", 7, 6, 1.5, [0], [b"{}"], 3601.5)]),
     HandOverPublications(2, 2, [], [RECORD]),
     PublicationsHandedOver(2, 1),
     HandOverPrevious(2, 7, 4, {"a/b": b"\x91\xff"}, False),

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import msgspec
 import pytest
 
 from braid.messages import KeptBatch
@@ -161,6 +162,15 @@ def test_those_that_expire_at_another_time_are_another_record() -> None:
         (math.inf, [1]),
         (100.5, [2]),
     ]
+
+
+def test_what_was_kept_keeps_the_time_at_which_it_expires() -> None:
+    """Also where it did not say so itself, and a retention decided."""
+    (filed,) = filed_publications(batch(7, b"{}", b"{}"), NOW_S)
+    kept = msgspec.structs.replace(stored(filed), expires_s=100.5)
+    again = kept_batch(kept)
+    assert again.expires_s == 100.5
+    assert [one.record for one in filed_publications(again, NOW_S)] == [kept]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"topic":3}', b'{"expires":"soon"}', b'{"topic":"\xff"}', b"[]"])

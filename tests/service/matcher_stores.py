@@ -52,18 +52,17 @@ class Store(MatcherStore):
         super()._write(operations, sync)
 
 
-async def opened(path: Path, clock: Clock | None = None, *, disk_bytes_max: int | None = None) -> Store:
+async def opened(path: Path, clock: Clock | None = None, **settings: float) -> Store:
     """With what it found."""
     store = Store(path, clock or Clock())
-    if disk_bytes_max is not None:
-        store._settings = replace(store._settings, disk_bytes_max=disk_bytes_max)
+    store._settings = replace(store._settings, **settings)
     store.is_foreign = await store.open(lambda records, _entries: store.pieces.append(records))
     return store
 
 
-async def reopened(store: Store) -> Store:
+async def reopened(store: Store, **settings: float) -> Store:
     await store.close()
-    return await opened(store._path, Clock(store._clock()))
+    return await opened(store._path, Clock(store._clock()), **settings)
 
 
 async def put(store: Store, *records: SubscriptionRecord, is_new: bool = True) -> None:

@@ -188,10 +188,14 @@ class Database:
         self._is_synced = False
 
     def checkpoint(self, *, closing: bool = False) -> None:
-        """Writes the counters."""
+        """Writes the counters. Raises `plyvel.Error`; the next write then begins with a new log, as behind `write`."""
         if not self._failed and (self._changed or closing):
             counters = _counters.pack(self.written, self.removed, self.kinds, self.newest_s, closing)
-            self._connected().put(COUNTERS_KEY, sealed(COUNTERS_KEY, counters))
+            try:
+                self._connected().put(COUNTERS_KEY, sealed(COUNTERS_KEY, counters))
+            except plyvel.Error:
+                self._failed = True
+                raise
             self.saved = self.written, self.removed
             self._changed = False
 
@@ -233,5 +237,9 @@ class Database:
         return sizes
 
     def data_files(self) -> dict[str, int]:
-        """Those that hold records."""
-        return {name: size for name, size in self.file_sizes().items() if name.endswith((".ldb", ".log"))}
+        """Those that hold records, and the one that names them."""
+        return {
+            name: size
+            for name, size in self.file_sizes().items()
+            if name.endswith((".ldb", ".log")) or name.startswith("MANIFEST-")
+        }

@@ -75,6 +75,9 @@ class Move:
     A subscription is copied whole when its first entry is met, with what it is filed by: whoever removes it between two
     steps then finds all of it in either database. `forgotten` says which subscriptions need not be kept; `done` takes
     the emptied database out.
+
+    A step counts when the target has what it copied: one that fails is done again. What was copied is not copied again
+    when only `done` fails, because somebody may have removed it from the target since.
     """
 
     def __init__(
@@ -90,18 +93,27 @@ class Move:
         self._forgotten = forgotten
         self._tell = tell
         self._done = done
-        self._at = ENTRIES_BEGIN
+        self._at: bytes | None = ENTRIES_BEGIN  # nothing: all is copied
         self.publications_left = 0
         self.is_done = False
 
     def step(self, entries_max: int, now_s: float) -> int:
+        used = 0 if self._at is None else self._copy_some(self._at, entries_max, now_s)
+        if self._at is None:
+            self._move_notes()
+            self._done(self)
+            self.is_done = True
+        return max(used, 1)
+
+    def _copy_some(self, at: bytes, entries_max: int, now_s: float) -> int:
         used = publications = 0
+        following: bytes | None = None
         copied: list[tuple[bytes, bytes]] = []
         by_id: list[tuple[bytes, bytes]] = []
         expired: list[Stored] = []
-        for key, value in self.source.entries(self._at):
+        for key, value in self.source.entries(at):
             if used == entries_max:
-                self._at = key
+                following = key
                 break
             used += 1
             if keys.split_key(key)[1] == Kind.PUBLICATION:
@@ -119,17 +131,13 @@ class Move:
             else:
                 copied += keys.entries_of(record, lists)
                 by_id.append(keys.by_id_entry(record, lists))
-        else:
-            self.is_done = True
-        self.publications_left += publications
         if copied:
             self._target().write(Write(entries=copied, others=by_id, kinds=Kind.SUBSCRIPTION))
+        self._at = following
+        self.publications_left += publications
         if expired:
             self._tell(expired)
-        if self.is_done:
-            self._move_notes()
-            self._done(self)
-        return max(used, 1)
+        return used
 
     def _move_notes(self) -> None:
         target = self._target()

@@ -1,9 +1,10 @@
 """The ledger: what each database is known to hold, kept outside of them.
 
 A log whose end is cut off looks to LevelDB like one that ends there, and a log that is gone like one that never was.
-Only something outside can tell that there was more. The ledger is brought up to date by maintenance and when the
-storage is closed, so it never says more than there was. Files only grow until they go; all must be there only after an
-orderly end. It has a checksum, so that an empty one is never taken for the word that there was nothing.
+So does a MANIFEST that lost its last records, and LevelDB removes the tables that were named in them. Only something
+outside can tell that there was more. The ledger is brought up to date by maintenance and when the storage is closed,
+so it never says more than there was. Files only grow until they go; all must be there only after an orderly end. It
+has a checksum, so that an empty one is never taken for the word that there was nothing.
 """
 
 import os

@@ -268,6 +268,9 @@ class ListStorage:
         if expires_s != record.expires_s:
             record = replace(record, expires_s=expires_s)
         database = self._publications.place(Kind.PUBLICATION, record.made_s, expires_s, now_s)
+        if database in self._publications.leaving:
+            self._upkeep.came_too_late(len(lists))
+            return
         write = writes.get(database) or writes.setdefault(database, Write())
         write.kinds |= 2
         write.newest_s = max(write.newest_s, record.made_s)

@@ -1,4 +1,5 @@
 """Reading LevelDB's logs ourselves: where one record is damaged, LevelDB gives up all that lie behind it in the log.
+A MANIFEST, which names the tables of a database, is such a log too.
 
 A log is a row of blocks of 32 KiB. A block is a row of pieces: checksum (4), length (2), type (1), so many bytes. A
 batch is one whole piece, or a first, some middle and a last one: number (8), count (4), then puts and deletions.
@@ -31,6 +32,23 @@ def is_broken(log: bytes) -> bool:
     and LevelDB takes every other broken header in the last block for that too.
     """
     return any(is_wrong for _, _, is_wrong in _pieces(log))
+
+
+def is_whole(log: bytes) -> bool:
+    """Whether its records lead to its last byte. LevelDB notices other bits in whole records by their checksums."""
+    at, is_begun = 0, False
+    while at < len(log):
+        block_end = at - at % _BLOCK + _BLOCK
+        if block_end - at < _HEADER:
+            at = block_end
+            continue
+        if len(log) - at < _HEADER:
+            return False
+        kind, end = log[at + 6], at + _HEADER + (log[at + 4] | log[at + 5] << 8)
+        if end > min(block_end, len(log)) or not 0 < kind <= _LAST or is_begun != (kind in (_MIDDLE, _LAST)):
+            return False
+        at, is_begun = end, kind in (_FIRST, _MIDDLE)
+    return at == len(log) and not is_begun
 
 
 def _batches(log: bytes) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ entries, in the same database and the same write. Replacing may touch two databa
 is intended is written down first, and taken up again when a crash came between.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -125,21 +126,24 @@ def _holders(windows: Windows, id: str, now_s: float) -> list[tuple[Database, ke
 
 
 def remove_publications(windows: Windows, filed: Sequence[Filed], settings: StorageSettings) -> int:
-    """How many were there. Each lies where it was put, which follows from itself; one write for each database."""
+    """How many were there. Each lies where it was put, which follows from when it expires: as it says, or as the
+    retention made it, which counts for one that is not given back as it was read. One write for each database.
+    """
     removed = 0
     writes: dict[Database, Write] = {}
     for one in filed:
         record = one.record
         assert isinstance(record, StoredPublication)
-        database = windows.existing(record.made_s, settings.expiry_s(record.made_s, record.expires_s))
-        if database is None:
-            continue
         entries = [keys.entry_key(name, Kind.PUBLICATION, record.made_s, record.id) for name in one.lists]
-        # Only what is there is counted as removed.
-        present = [entry for entry in entries if database.get(entry) is not None]
-        removed += bool(present)
-        write = writes.get(database) or writes.setdefault(database, Write())
-        write.removed += present
+        moments = {record.expires_s, settings.expiry_s(record.made_s, record.expires_s)} - {math.inf}
+        was_there = False
+        for database in {database for moment_s in moments for database in windows.spanning(moment_s)}:
+            # Only what is there is counted as removed.
+            present = [entry for entry in entries if database.get(entry) is not None]
+            was_there |= bool(present)
+            write = writes.get(database) or writes.setdefault(database, Write())
+            write.removed += present
+        removed += was_there
     for database, write in writes.items():
         if write.removed:
             database.write(write)

@@ -17,7 +17,7 @@ from services.matcher.storage import keys
 from services.matcher.storage.checking import Check
 from services.matcher.storage.database import DamagedError, Database, Write
 from services.matcher.storage.ledger import free_name
-from services.matcher.storage.log_reading import is_broken
+from services.matcher.storage.log_reading import is_broken, is_whole
 from services.matcher.storage.records import Damage
 from services.matcher.storage.settings import StorageSettings
 
@@ -43,7 +43,9 @@ def repair(database: Database, reason: str, damaged: Path, settings: StorageSett
         shutil.rmtree(copy)
         check = Check(Database(database.name, copy, math.inf, settings), logs)
         check.run()
-    hurt = sorted({*re.findall(r"\d+\.(?:ldb|log)", reason), *(file.name for file in copy.glob("lost/*.ldb"))})
+    hurt = sorted(
+        {*re.findall(r"\d+\.(?:ldb|log)|MANIFEST-\d+", reason), *(file.name for file in copy.glob("lost/*.ldb"))}
+    )
     shutil.rmtree(copy / "lost", ignore_errors=True)
     repaired = copy.rename(path.with_name(path.name + _REPAIRED))
     kept_at = free_name(damaged, database.name)
@@ -70,7 +72,15 @@ def forget_moved(repaired: Database, others: Sequence[Database]) -> None:
 
 
 def what_is_broken(directory: Path) -> str:
-    """A log that LevelDB would take for one that ends in the middle, and whose rest it would throw away."""
+    """A log that LevelDB would take for one that ends in the middle, and whose rest it would throw away. With the rest
+    of a MANIFEST it would throw away all tables that are named there; what a crash leaves of a record is taken for
+    damage too, because a repair looks at every table and every log.
+    """
+    current = directory / "CURRENT"
+    named = current.read_bytes().strip() if current.exists() else b""
+    for file in directory.glob("MANIFEST-*"):
+        if file.name.encode() == named and not is_whole(file.read_bytes()):
+            return f"{file.name} does not end with a whole record"
     for file in sorted(directory.glob("*.log")):
         if is_broken(file.read_bytes()):
             return f"{file.name} has something behind a record that cannot be read"

@@ -192,9 +192,13 @@ class Upkeep:
         self._evicted(part, move.source, move.publications_left)
 
     def _evicted(self, part: Windows, database: Database, publications: int) -> None:
+        self._give_up(part, database)
         self._usage.windows_evicted += 1
         self._usage.publications_evicted += publications
-        self._give_up(part, database)
+
+    def came_too_late(self, entries: int) -> None:
+        """Of publications whose window is being given up: they go with it, and are counted with the others."""
+        self._usage.publications_evicted += entries
 
     def close(self) -> None:
         """What was still to be told of has its name as before, what was thrown away lies in the trash."""

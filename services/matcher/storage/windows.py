@@ -88,10 +88,10 @@ class Windows:
             return self.base
         return database
 
-    def existing(self, made_s: float, expires_s: float) -> Database | None:
-        """The window of a record, where there is one."""
-        place = self._place_of(made_s, expires_s)
-        return None if place is None else self._windows.get(place)
+    def spanning(self, expires_s: float) -> list[Database]:
+        """The windows in which something can lie that expires then, whatever the settings were when it was put."""
+        places = {(width, int(expires_s // width)) for width, _ in self._windows}
+        return [self._windows[place] for place in places if place in self._windows]
 
     def _place_of(self, made_s: float, expires_s: float) -> tuple[int, int] | None:
         lifetime_s = expires_s - made_s

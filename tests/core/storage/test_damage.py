@@ -1,5 +1,6 @@
 """Files that are cut off, missing or have other bits: found, reported, the rest served."""
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +10,13 @@ import plyvel
 import pytest
 from msgspec.structs import replace
 
+from braid.leveldb import settle
 from services.matcher.storage import repairing
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.keys import list_id
 from services.matcher.storage.records import Damage, Filed, Kind
 from services.matcher.storage.settings import StorageSettings
-from tests.core.storage.cases import LAYOUTS, NOW_S, A, everything, maintain_fully, subscription
+from tests.core.storage.cases import LAYOUTS, NOW_S, A, crash, everything, maintain_fully, subscription
 from tests.core.storage.test_log_reading import headers
 
 pytestmark = pytest.mark.slow
@@ -172,6 +174,57 @@ def test_lost_bookkeeping_of_leveldb_loses_no_record(tmp_path: Path, name: str) 
     assert len(found) == COUNT
     assert damage.lost_at_most == 0
     storage.close()
+
+
+def fill_with_tables(root: Path, *, is_closed: bool) -> Path:
+    """Many tables, and something in a log; its MANIFEST."""
+    storage = DualDB(root, replace(SETTINGS, write_buffer_bytes=64 * 1024), NOW_S)
+    chance = random.Random(1)
+    for begin in range(0, 800, 100):
+        filed = [Filed(subscription(f"s{begin + n}", body=chance.randbytes(200)), (A,)) for n in range(100)]
+        storage.put(filed, NOW_S)
+    settle(storage._subscriptions.base._database)
+    storage.put([Filed(subscription("last"), (A,))], NOW_S)
+    storage.maintain(NOW_S + 5)
+    storage.close() if is_closed else crash(storage)
+    (manifest,) = (root / "dual" / "base-0").glob("MANIFEST*")
+    assert len(headers(manifest.read_bytes())) > 3
+    return manifest
+
+
+def shortened(content: bytes, by: int | str) -> bytes:
+    """Also by a whole record, which leaves one that looks as if it were complete."""
+    return content[: headers(content)[-1][0]] if isinstance(by, str) else content[:-by]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize("by", [1, 7, 20, 200, "a record"])
+def test_a_manifest_that_is_shorter_loses_no_record(tmp_path: Path, is_closed: bool, by: int | str) -> None:
+    """LevelDB takes its end for the trace of a crash, and removes all tables that it does not name any more."""
+    manifest = fill_with_tables(tmp_path, is_closed=is_closed)
+    manifest.write_bytes(shortened(manifest.read_bytes(), by))
+    storage, found, (damage,) = reopened(tmp_path)
+    assert len(found) == 801
+    assert (damage.database, damage.files, damage.lost_at_least) == ("dual/base-0", (manifest.name,), 0)
+    storage.close()
+    storage, found, damages = reopened(tmp_path)
+    assert (len(found), damages) == (801, [])
+    storage.close()
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_whatever_bit_of_a_manifest_flips_no_record_is_lost(tmp_path: Path, is_closed: bool) -> None:
+    manifest = fill_with_tables(tmp_path / "original", is_closed=is_closed).relative_to(tmp_path / "original")
+    content = (tmp_path / "original" / manifest).read_bytes()
+    lengths = [at + place for at, _ in headers(content) for place in (4, 5)]
+    for at in sorted({*lengths, *range(0, len(content), 37)}):
+        root = tmp_path / str(at)
+        shutil.copytree(tmp_path / "original", root)
+        flip(root / manifest, at)
+        storage, found, damages = reopened(root)
+        assert (len(found), len(damages)) == (801, 1), at
+        storage.close()
+        shutil.rmtree(root)
 
 
 @pytest.mark.parametrize("layout", ["dual", "two", "repeating"])

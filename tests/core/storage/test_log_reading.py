@@ -6,7 +6,7 @@ import struct
 import plyvel
 import pytest
 
-from services.matcher.storage.log_reading import Change, changes_in, is_broken
+from services.matcher.storage.log_reading import Change, changes_in, is_broken, is_whole
 
 BLOCK = 32 * 1024
 
@@ -84,6 +84,20 @@ def test_what_is_torn_off_at_the_end_is_no_damage(written: tuple[bytes, list[Cha
     assert not is_broken(torn)
     read = list(changes_in(torn))
     assert read == changes[: len(read)]
+
+
+def test_only_what_ends_with_a_whole_record_is_whole(written: tuple[bytes, list[Change]]) -> None:
+    log, _ = written
+    assert is_whole(log)
+    assert is_whole(b"")
+    begins = {at for at, _ in headers(log) if log[at + 6] in (1, 2)}
+    whole = begins | {at + 7 + length for at, length in headers(log) if log[at + 6] in (1, 4)}
+    for length in {*range(0, len(log), 101), *whole, *(at + 1 for at in begins)}:
+        assert is_whole(log[:length]) == (length in whole), length
+    assert not is_whole(log + bytes(7))
+    assert not is_whole(log + bytes(100))
+    at, length = headers(log)[-1]
+    assert all(not is_whole(flipped(log, at + 4, bit)) for bit in range(8) if not length & 1 << bit)
 
 
 def test_any_bit_costs_one_batch_at_most(written: tuple[bytes, list[Change]]) -> None:

@@ -1,11 +1,13 @@
 """Whatever happens in whatever order, a storage answers as the model does."""
 
+import contextlib
 import math
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import plyvel
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -15,7 +17,8 @@ from services.matcher.storage.interface import Storage
 from services.matcher.storage.keys import list_id
 from services.matcher.storage.records import Filed, Kind, Reach, Stored, StoredPublication, StoredSubscription
 from services.matcher.storage.repeating import RepQueries
-from tests.core.storage.cases import LAYOUTS, NOW_S, SMALL, everything, maintain_fully
+from tests.core.storage.cases import LAYOUTS, NOW_S, SMALL, crash, everything, maintain_fully
+from tests.core.storage.failing import FailingWrite
 from tests.core.storage.model import Model
 
 LISTS = [list_id(*levels) for levels in ((), ("1",), ("1", "4"), ("1", "4", "2"), ("1", "3"), ("2",), ("10",))]
@@ -193,15 +196,26 @@ class StorageMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """LevelDB writes nothing when it is closed, so a crash differs only in the ledger, which stays as it was."""
-        path = self.directory / "ledger.json"
-        ledger = path.read_bytes() if path.exists() else None
-        self.storage.close()
-        if ledger is None:
-            path.unlink(missing_ok=True)
-        else:
-            path.write_bytes(ledger)
+        crash(self.storage)
         self.open()
+
+    @rule(lists=some_lists, life=lives, is_publication=st.booleans())
+    def put_while_the_disk_is_full(self, lists: Any, life: float, is_publication: bool) -> None:
+        """It is there if nobody was told otherwise, because its database was not there before."""
+        id, ends_s = self.new_id(), self.now_s + life
+        record: Stored = StoredSubscription(id, "dave", self.now_s, until_s=ends_s)
+        if is_publication:
+            record = StoredPublication(id, self.now_s, ends_s)
+        with FailingWrite(self.storage), contextlib.suppress(plyvel.IOError):
+            self.storage.put([Filed(record, lists)], self.now_s)
+            self.model.put(Filed(record, lists), self.now_s)
+
+    @rule(number=st.integers(1, 4), steps=st.integers(1, 4), entries_max=st.integers(1, 5))
+    def maintain_while_the_disk_is_full(self, number: int, steps: int, entries_max: int) -> None:
+        with FailingWrite(self.storage, number):
+            for _ in range(steps):
+                with contextlib.suppress(plyvel.IOError):
+                    self.storage.maintain(self.now_s, entries_max)
 
     @invariant()
     def all_records_are_there(self) -> None:
