@@ -16,7 +16,8 @@ States
 Invariants: a state is entered when it is known to stand in ZooKeeper, not when its write is sent; effects that touch
 ZooKeeper come only while leading, one at a time, and while one is under way news is noted but nothing is decided; a
 configuration is written only over the version that was read; after a write whose end is not known everything is read
-again. Who follows a scaling may be told of it late, so a request is never believed but read.
+again. Who follows a scaling may be told of it late, so a request is never believed but read. The time of a stage is
+taken from when this coordinator first saw it since its election: one that leads again waits as long as a new one.
 """
 
 import enum
@@ -97,7 +98,8 @@ class Coordinator:
         return [Inform("leading", {}), self._read()]
 
     def on_deposed(self, _event: Deposed, _now: float, _clock_s: float) -> Effects:
-        self.state, self._read_at, self._writing = State.STANDBY, None, None
+        # Nobody can report while ZooKeeper is away, so the time of a stage begins anew when this one leads again.
+        self.state, self._read_at, self._writing, self._stage = State.STANDBY, None, None, None
         self._attempt += 1
         return [Inform("no longer leading", {})]
 

@@ -1,8 +1,9 @@
 """Brings a scaling into a phase and holds it there, for as long as somebody who must report in it is stopped."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from braid.topology import Phase
+from braid.topology import Layer, Phase
 from tests.cluster.scaled_cluster import ScaledCluster, until
 
 # Those that are stopped; the others may be killed.
@@ -11,22 +12,27 @@ ACCESSPOINT, EXITPOINT = "accesspoint-1", "exitpoint-1"
 
 @dataclass(frozen=True)
 class Held:
+    """One slice of each layer that is changed leaves, and another one comes."""
+
     id: str
-    old_matcher: str  # leaves
-    new_matcher: str  # comes
+    leaving: dict[Layer, str]
+    coming: dict[Layer, str]
 
 
-async def hold(cluster: ScaledCluster, phase: Phase) -> Held:
-    """Replaces the last matcher, and stops in the phase until `resume_all`."""
-    staying, leaving = cluster.configuration().matchers
-    id = await cluster.ask(replace=[leaving])
+async def hold(cluster: ScaledCluster, phase: Phase, layers: Sequence[Layer] = ("matcher",)) -> Held:
+    """Replaces the last slice of each of these layers, and stops in the phase until `resume_all`."""
+    configuration = cluster.configuration()
+    staying = configuration.matchers[0]
+    leaving = {layer: configuration.of_layer(layer)[-1] for layer in layers}
+    id = await cluster.ask(replace=list(leaving.values()))
     await until(lambda: (record := cluster.record()) is not None and record.wants)
     record = cluster.record()
     assert record is not None
-    (coming,) = record.wants
+    coming = {layer: name for layer in layers for name in record.wants if name.startswith(layer)}
+    assert len(coming) == len(record.wants) == len(layers)
     held = Held(id, leaving, coming)
     cluster.stop("coordinator")  # so that the change does not begin before somebody holds it
-    await until(lambda: coming in cluster.registrations())
+    await until(lambda: set(coming.values()) <= set(cluster.registrations()))
     await _hold_copying(cluster, staying)
     if phase == "copying":
         return held
@@ -39,7 +45,7 @@ async def hold(cluster: ScaledCluster, phase: Phase) -> Held:
     await _hold_flushing(cluster)
     if phase == "flushing":
         return held
-    await _hold_ending(cluster, leaving)
+    await _hold_ending(cluster, leaving.values())
     return held
 
 
@@ -80,8 +86,13 @@ async def _hold_flushing(cluster: ScaledCluster) -> None:
     await until(lambda: cluster.phase() == "flushing")
 
 
-async def _hold_ending(cluster: ScaledCluster, leaving: str) -> None:
-    """Whoever leaves must report that it has nothing left to do."""
-    cluster.stop(leaving)
+async def _hold_ending(cluster: ScaledCluster, leaving: Iterable[str]) -> None:
+    """Whoever leaves must report that it has nothing left to do. An access point that leaves must flush before."""
+    cluster.stop("coordinator")
     cluster.resume(ACCESSPOINT)
+    accesspoints = cluster.configuration().union("accesspoint")
+    await until(lambda: all(cluster.has_reported("scale-end", accesspoint) for accesspoint in accesspoints))
+    for name in leaving:
+        cluster.stop(name)
+    cluster.resume("coordinator")
     await until(lambda: cluster.phase() == "ending")

@@ -15,8 +15,10 @@ import pytest
 
 from benchmarks.local_cluster import LocalCluster, launched_cluster, local_cluster
 from braid.kept_configuration import REFUSED
+from braid.topology import CONFIGURED_LAYERS, Phase
 from coordinator import zookeeper as embedded
-from tests.cluster.scaled_cluster import scaled, until
+from tests.cluster.holding import hold
+from tests.cluster.scaled_cluster import ScaledCluster, scaled, until
 from tests.cluster.traffic import Traffic
 from tests.service.zookeeper_fixture import ZooKeeperServer
 
@@ -24,6 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PAUSE_S = 0.03
 SUBSCRIPTIONS = 60
+AWAY_S = 5.0
 SAYS_SO_WITHIN_S = 20.0  # an interpreter is loaded, ZooKeeper is asked, and no slice is started
 
 
@@ -82,6 +85,40 @@ async def test_for_longer_than_sessions_last(tmp_path: Path, server: ZooKeeperSe
                 await running.ready()
             await some_more(traffic)
         traffic.check()
+
+
+async def test_for_some_seconds_in_the_middle_of_a_scaling(tmp_path: Path, server: ZooKeeperServer) -> None:
+    """When it is back, the scaling goes on from where it stood; where somebody died meanwhile, the phase decides."""
+    two_of_each = "connpoint=2,accesspoint=2,matcher=2,exitpoint=2"
+    with local_cluster(tmp_path / "data", two_of_each, settings(server, 20.0)) as cluster, scaled(cluster) as running:
+        traffic = Traffic(publishers=4, subscribers=8, newcomers=1, name=uuid.uuid4().hex)
+        async with traffic.flowing(cluster.api, cluster.api, PAUSE_S):
+            assert await away_in(running, server, traffic, "moving") == "done"
+            assert await away_in(running, server, traffic, "changing") == "done"
+            assert await away_in(running, server, traffic, "moving", kill=True) == "aborted"
+            assert (await running.scale(layer="matcher", to=1))["state"] == "done"
+            await running.ready()
+            await some_more(traffic)
+        traffic.check()
+
+
+async def away_in(
+    running: ScaledCluster, server: ZooKeeperServer, traffic: Traffic, phase: Phase, *, kill: bool = False
+) -> str:
+    """How the scaling ended. Whoever holds the phase goes on while nobody can be told of it."""
+    await some_more(traffic)
+    held = await hold(running, phase, CONFIGURED_LAYERS)
+    await asyncio.to_thread(server.stop)
+    if kill:
+        running.kill(held.coming["matcher"])  # which has not reported in `moving`, so its death is noticed for sure
+    running.resume_all()
+    await asyncio.sleep(AWAY_S)
+    await asyncio.to_thread(server.start)
+    await until(lambda: running.ended(held.id))
+    await running.ready()
+    ended = running.ended(held.id)
+    assert ended is not None
+    return ended.state
 
 
 async def scale_away_from_the_first_names(cluster: LocalCluster) -> None:

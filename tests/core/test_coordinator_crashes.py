@@ -242,12 +242,55 @@ def test_a_write_that_happened_although_its_answer_was_lost_is_not_repeated(phas
 @pytest.mark.parametrize(("phase", "most_s"), [("copying", 3600.0), ("moving", 60.0)])
 def test_deadlines_are_not_longer_because_everything_was_read_again(phase: Phase, most_s: float) -> None:
     stage = in_phase(phase)
-    assert stage.tick(most_s - 10.0) == []
-    stage.feed(Deposed())
-    stage.feed(Elected())
-    stage.answer()
+    stage.now = most_s - 10.0
+    stage.feed(registered(*NAMES))
+    stage.under_way.clear()
+    stage.feed(AttemptFailed(2, "stale"))
+    stage.feed(registered(*NEW))  # the one that was missing is there after all
+    stage.tick(most_s - 9.0)
+    assert stage.answer() == []
     assert stage.tick(most_s - 0.1) == []
     assert isinstance(stage.tick(most_s)[0], WriteConfiguration)
+
+
+@pytest.mark.parametrize(
+    ("phase", "most_s"),
+    [("copying", 3600.0), ("moving", 60.0), ("changing", 10.0), ("flushing", 10.0), ("ending", 10.0)],
+)
+def test_deadlines_begin_anew_when_it_leads_again(phase: Phase, most_s: float) -> None:
+    """While ZooKeeper is away, nobody can report."""
+    stage = in_phase(phase)
+    assert stage.tick(most_s - 1.0) == []
+    assert stage.feed(Deposed()) == stage.tick(most_s + 2.0) == []
+    stage.feed(Elected())
+    assert stage.answer() == [Sweep(ID)]
+    assert stage.tick(2 * most_s + 1.9) == []
+    assert isinstance(stage.tick(2 * most_s + 2.0)[0], WriteConfiguration)
+
+
+def test_slices_have_time_to_register_when_it_leads_again() -> None:
+    stage = CoordinatorStage(OLD, replace(asked(), phase="gathering", wants=("matcher-3",)))
+    stage.elect(registered(*NAMES))
+    assert stage.feed(Deposed()) == stage.tick(31.0) == []
+    stage.feed(Elected())
+    assert stage.answer() == [Sweep(ID)]
+    (begin,) = stage.feed(registered(*NEW))
+    assert isinstance(begin, WriteConfiguration)
+    assert begin.configuration == under_way("copying")
+
+
+def test_a_matcher_that_leaves_has_time_to_hand_over_when_the_coordinator_leads_again() -> None:
+    stage = CoordinatorStage(under_way("ending", ("matcher-1",)), replace(asked(), phase="ending", epoch=7))
+    stage.elect(registered(*NAMES))
+    assert stage.feed(Deposed()) == stage.tick(12.0) == []
+    stage.feed(Elected())
+    assert stage.answer() == [Sweep(ID)]
+    assert stage.tell(report("drained", "matcher-1")) == []
+    assert stage.tick(600.0) == []
+    (write,) = stage.tell(report("drained", "matcher-2"))
+    assert isinstance(write, WriteConfiguration)
+    assert write.record is not None
+    assert write.record.state == "done"
 
 
 def test_a_leader_that_is_deposed_while_writing_listens_to_no_answer() -> None:
