@@ -76,12 +76,12 @@ class AccessPointCore:
         return [Send(matcher, [AnchorsKnown(0, message.part)])] if is_known else []
 
     def on_publications(self, batch: list[Publications], now_s: float, arrived_ns: int) -> list[Send]:
+        if self.scaling.holds:
+            self.scaling.buffers.hold(batch, now_s, arrived_ns)
+            return []
         selector = self._selector
         if selector is None or self.scaling.has_left:
             self.stale += len(batch)
-            return []
-        if self.scaling.holds:
-            self.scaling.buffers.hold(batch, now_s, arrived_ns)
             return []
         return self._requests(selector, [(message, arrived_ns) for message in batch], now_s)
 
@@ -180,12 +180,12 @@ class AccessPointCore:
         )
 
     def _change(self, message: Subscribe | Unsubscribe, now_s: float) -> list[Send]:
+        if self.scaling.keeps_back:
+            self.scaling.buffers.keep_back(message, now_s)
+            return []
         selector = self._selector
         if selector is None or self.scaling.has_left:
             self.stale += 1
-            return []
-        if self.scaling.keeps_back:
-            self.scaling.buffers.keep_back(message, now_s)
             return []
         id = message.record.id if isinstance(message, Subscribe) else message.id
         return [Send(selector.matcher_of(id), [replace(message, epoch=selector.epoch)])]
@@ -215,9 +215,10 @@ class AccessPointCore:
     def _flush(self, now_s: float) -> list[Send]:
         held = self.scaling.buffers.take_held(now_s)
         selector = self._selector
-        if not held or selector is None:
+        if selector is None:  # it was to be taken in, and is not
+            self.stale += len(held)
             return []
-        return self._requests(selector, held, now_s)
+        return self._requests(selector, held, now_s) if held else []
 
 
 def _add_places(routed: "Places", kept: "Places") -> None:

@@ -7,8 +7,12 @@ States
     flushed    everything flows under the new epoch; the scaling ends elsewhere
     left       one that leaves has said `ScaleEnd`, its last word: it sends no publications and no calls any more
 
-Holding ends by itself after `HELD_S_MAX`, so that publications go on also while ZooKeeper is away: requests carry their
-epoch, so they are answered rightly, though exit points will say that they have not seen the cut.
+One that is taken in has no part before it holds, but a connection point may hear of `changing` before it does: what
+comes from there waits as well, for the cut or for the way back.
+
+Holding ends by itself when something has waited in it for `HELD_S_MAX`, so that publications and calls go on also while
+ZooKeeper is away: requests carry their epoch, so they are answered rightly, though exit points will say that they have
+not seen the cut.
 
 Invariants: `StartScale` goes behind the last subscription of the old epoch; to each matcher
 `ChangeMatcherOnExitPoint` goes before `ChangeMatcher`, behind the last request of the old epoch and before anything of
@@ -78,6 +82,12 @@ class Buffers(msgspec.Struct):
     held_s_max: float = 0.0
     dropped: int = 0  # beyond the bounds, since start; connection points send and ask again
 
+    @property
+    def waiting_since_s(self) -> float | None:
+        return min(
+            (since_s for since_s in (self.kept_back_since_s, self.held_since_s) if since_s is not None), default=None
+        )
+
     def begin(self) -> None:
         """Another scaling: how long something waits is told of each by itself."""
         self.kept_back_s_max = self.held_s_max = 0.0
@@ -136,16 +146,25 @@ class AccessPointScaling:
         self._flush = flush
         self._configuration: Configuration | None = None
         self._reports = Reports()
+        self._holding_since_s = 0.0
         self.buffers = Buffers()
         self.gave_up = 0  # scalings whose exit points were not waited for any longer
 
     @property
     def keeps_back(self) -> bool:
-        return self.state in (State.BUFFERING, State.HOLDING)
+        return self.state in (State.BUFFERING, State.HOLDING) or self._is_taken_in
 
     @property
     def holds(self) -> bool:
-        return self.state is State.HOLDING
+        return self.state is State.HOLDING or self._is_taken_in
+
+    @property
+    def _is_taken_in(self) -> bool:
+        """Whether it has a part only behind the cut. A connection point may hear of that before it does."""
+        configuration, change = self._configuration, self._change
+        if configuration is None or change is None or self.state not in (State.SERVING, State.BUFFERING):
+            return False
+        return self._name in change.to.accesspoints and self._name not in configuration.accesspoints
 
     @property
     def has_left(self) -> bool:
@@ -158,8 +177,12 @@ class AccessPointScaling:
         return effects
 
     def on_tick(self, now_s: float) -> Effects:
-        since_s = self.buffers.held_since_s
-        if self.state is State.HOLDING and since_s is not None and now_s - since_s > HELD_S_MAX:
+        since_s = self.buffers.waiting_since_s
+        if (
+            self.state is State.HOLDING
+            and since_s is not None
+            and now_s - max(since_s, self._holding_since_s) > HELD_S_MAX
+        ):
             return MACHINE.step(self, HeldTooLong(), now_s)
         return []
 
@@ -200,11 +223,11 @@ class AccessPointScaling:
         configuration = self._enter(event)
         cuts: Effects = [self._cut(configuration, matcher) for matcher in configuration.union("matcher")]
         self._on_in_force(configuration.in_force())
-        self.state = State.HOLDING
+        self.state, self._holding_since_s = State.HOLDING, now_s
         return cuts
 
     def on_held_too_long(self, _event: HeldTooLong, now_s: float) -> Effects:
-        log.error("publications were held for too long; going on without the exit points", held_s=HELD_S_MAX)
+        log.error("something was held for too long; going on without the exit points", held_s=HELD_S_MAX)
         self.state = State.FLUSHED
         self.gave_up += 1
         # Calls too: one that waited on would come behind later ones about the same subscription.

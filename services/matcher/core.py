@@ -79,6 +79,7 @@ class MatcherCore:
         *,
         keeps_publications: bool = False,
         remember_s: float = 3600.0,
+        incarnation: int = 0,
     ) -> None:
         self._name = name
         self._clock_ns = clock_ns  # for hops, for the end of distinct subscriptions, and for requests that have waited
@@ -99,7 +100,7 @@ class MatcherCore:
         self.index = self._holdings.index
         self.index.previous.watch()
         self.calls = LatestCalls()
-        self.scaling = MatcherScaling(name, self._holdings, self, pace or Pace())
+        self.scaling = MatcherScaling(name, self._holdings, self, pace or Pace(), incarnation)
         self.stale = 0
         self.unreadable = 0
         self.refused = 0  # subscriptions that found the index full
@@ -149,7 +150,8 @@ class MatcherCore:
                 return [*effects, Continue()]
             self._forgetting += 1
             effects.append(WhenForgotten())
-        if self._foreign_expected and self.scaling.change is None and not self.scaling.kept.is_relocating:
+        is_settled = self.scaling.change is None and not self._recovered
+        if self._foreign_expected and is_settled and not self.scaling.kept.is_relocating:
             self._foreign_expected = False
             effects.append(ExpectForeign(False))
         return effects

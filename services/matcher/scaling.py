@@ -5,7 +5,8 @@ States and what leads from one to the next are in `scaling_states.py`.
 Invariants: whatever changes while the copy is made is sent behind it; the last chunk is closed when every old access
 point has said `StartScale`; `change-ready` is reported when every chunk sent is stored and the last chunk of every
 other old matcher is stored here; `ChangeMatcherOnExitPoint` of an access point is forwarded before its `ChangeMatcher`
-comes; requests of the new epoch are answered when what every other old matcher remembers for `prev` is there.
+comes; requests of the new epoch are answered when what every other old matcher remembers for `prev` is there; one that
+is started again while everything may still go back throws nothing away before it is known how the scaling goes on.
 """
 
 from typing import Any, Protocol
@@ -27,7 +28,7 @@ from braid.messages import (
 from braid.phases import Changing, Copying, Ending, Flushing, Moving, PhaseEvent, Settled, phase_events
 from braid.scaling import Reports, Step
 from braid.selector import Selector, selector_of
-from braid.topology import Change, Configuration
+from braid.topology import REVERSIBLE, Change, Configuration
 from services.matcher.calls import LatestCalls
 from services.matcher.effects import Continue, Effects, KeepForeign, StoreState
 from services.matcher.ended import Ended
@@ -75,10 +76,11 @@ class Core(Protocol):
 
 
 class MatcherScaling:
-    def __init__(self, name: str, holdings: Holdings, core: Core, pace: Pace) -> None:
+    def __init__(self, name: str, holdings: Holdings, core: Core, pace: Pace, incarnation: int) -> None:
         self.state = State.SERVING
         self.violations = 0
         self._name = name
+        self._incarnation = incarnation
         self._holdings = holdings
         self._core = core
         self._pace = pace
@@ -161,6 +163,8 @@ class MatcherScaling:
     # What comes
 
     def on_configuration(self, configuration: Configuration) -> Effects:
+        if self._started_in_the_middle(configuration):
+            return []
         self._accesspoints = frozenset(configuration.union("accesspoint"))
         effects: Effects = []
         for event in phase_events(self._name, "matcher", self._change, configuration):
@@ -354,7 +358,7 @@ class MatcherScaling:
 
     def on_moving(self, event: Moving) -> Effects:
         effects: Effects = []
-        if self.state is State.SERVING:  # started again: the scaling is about to be given up
+        if self.state is State.SERVING:  # it did not hear that others copied
             effects += self.on_copying(Copying(event.configuration))
         self._know(event)
         self.state = State.STARTING
@@ -406,6 +410,18 @@ class MatcherScaling:
         return []
 
     # Details
+
+    def _started_in_the_middle(self, configuration: Configuration) -> bool:
+        """Whether it is not known yet what this matcher shall keep: another incarnation of it took part so far.
+
+        The coordinator gives the scaling up when it sees this one. But it may go on without having seen it, and then
+        what is on disk here is all that there is of the subscriptions that were moved. So nothing is thrown away, and
+        nobody is answered, until it is known how the scaling goes on.
+        """
+        change = configuration.change
+        if change is None or change.phase not in REVERSIBLE:
+            return False
+        return change.participants.get(self._name, self._incarnation) != self._incarnation
 
     @property
     def _change(self) -> Change | None:

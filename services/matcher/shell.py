@@ -75,7 +75,11 @@ class Matcher(ProbedSlice):
         await asyncio.to_thread(warm)
         storage = self.settings.storage
         self._core = MatcherCore(
-            self.name, time.time_ns, keeps_publications=storage.keep_publications, remember_s=storage.remember_s
+            self.name,
+            time.time_ns,
+            keeps_publications=storage.keep_publications,
+            remember_s=storage.remember_s,
+            incarnation=self.incarnation,
         )
         if self.measures is not None:
             self._measuring = Measuring(self.measures, self._core)

@@ -258,12 +258,33 @@ def test_one_that_the_old_configuration_leaves_out_serves_nothing_before_it_is_t
     assert core.on_subscribe(subscribe(1, STAYING[0]), 10.0) == []
     assert core.on_matcher_up("matcher-1") == core.on_matcher_up("matcher-2") == []
     assert core.on_configuration(during("moving", target), 11.0) == START
-    assert core.on_publications([publications(1)], 11.0, 0) == []
-    assert core.on_subscribe(subscribe(1, STAYING[0]), 11.0) == []
-    core.on_configuration(during("changing", target), 12.0)
-    core.on_publications([publications(2)], 12.0, 0)
-    flushed = core.on_configuration(during("flushing", target), 13.0)
-    assert flushed[:2] == [Send(matcher, requests(NEW_EPOCH, 2, 2)) for matcher in ("matcher-1", "matcher-2")]
+    assert core.on_publications([publications(2)], 11.0, 0) == []
+    assert core.on_subscribe(subscribe(2, STAYING[0]), 11.0) == []
+    core.on_configuration(during("changing", target), 13.0)
+    core.on_publications([publications(3)], 13.0, 0)
+    assert core.scaling.on_tick(13.0 + scaling_module.HELD_S_MAX) == []  # only from then on it waits for exit points
+    calls = Send("matcher-1", [subscribe(1, STAYING[0], NEW_EPOCH), subscribe(2, STAYING[0], NEW_EPOCH)])
+    assert core.on_configuration(during("flushing", target), 13.5) == [
+        *[Send(matcher, requests(NEW_EPOCH, 2, 1, 2, 3)) for matcher in ("matcher-1", "matcher-2")],
+        calls,
+        ended(kept_back_s=3.5, held_s=3.5),
+    ]
+    assert core.stale == 0
+
+
+@pytest.mark.parametrize("phase", ["copying", "moving"])
+def test_what_came_for_one_that_is_not_taken_in_after_all_is_dropped(phase: Phase) -> None:
+    """Connection points send it again, elsewhere."""
+    target = to(accesspoints=("accesspoint-1", "accesspoint-9"))
+    core = AccessPointCore("accesspoint-9", lambda: 0)
+    core.on_configuration(during(phase, target), 10.0)
+    core.on_publications([publications(1)], 10.0, 0)
+    core.on_subscribe(subscribe(1, STAYING[0]), 10.0)
+    assert core.on_configuration(GIVEN_UP, 11.0) == []
+    assert core.stale == 2
+    assert core.on_publications([publications(1)], 12.0, 0) == []
+    assert core.on_configuration(during("copying", target, GIVEN_UP), 13.0) == []
+    assert core.on_configuration(GIVEN_UP, 14.0) == []
 
 
 def test_left_out_by_what_is_in_force_it_stops_when_matchers_begin_to_copy() -> None:
@@ -437,3 +458,13 @@ def test_held_for_too_long_calls_go_on_too() -> None:
     assert later[-1] == Send("matcher-1", [subscribe(1, STAYING[0], NEW_EPOCH)])
     assert core.scaling.state is State.FLUSHED
     assert core.on_configuration(during("flushing"), 17.0)[:-1] == []  # nothing is left but the report
+
+
+def test_calls_alone_do_not_wait_for_exit_points_for_longer_either() -> None:
+    core = accesspoint("moving")
+    core.on_subscribe(subscribe(1, STAYING[0]), 5.0)
+    core.on_configuration(during("changing"), 12.0)
+    core.on_subscribe(subscribe(1, STAYING[0]), 14.0)
+    assert core.scaling.on_tick(12.0 + scaling_module.HELD_S_MAX) == []
+    later = core.scaling.on_tick(12.1 + scaling_module.HELD_S_MAX)
+    assert later == [Send("matcher-1", [subscribe(1, STAYING[0], NEW_EPOCH)])]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from braid.messages import AddMatcherState, MatcherStateStored, Send
 from braid.scaling import ReportStep
-from braid.topology import Phase
+from braid.topology import Configuration, Phase
 from services.matcher.core import MatcherCore
 from services.matcher.effects import Continue, ExpectForeign, Forget, StoreState, WhenForgotten
 from services.matcher.scaling_states import State
@@ -319,23 +319,47 @@ def test_started_again_after_the_scaling_it_throws_out_what_moved_away() -> None
     assert more == [WhenForgotten(), ExpectForeign(False)]
 
 
+def started_in_the_middle(phase: Phase, ids: list[str], name: str) -> MatcherCore:
+    """Its process before took part in the scaling; what the coordinator decides it has not decided knowing this one."""
+    core = MatcherCore(name, lambda: 0, incarnation=2)
+    core.on_recovered([record(id) for id in ids], foreign_expected=True)
+    assert core.on_configuration(with_participants(phase)) == []
+    assert core.on_continue() == []
+    assert sorted(core.index.ids()) == sorted(ids)
+    assert core.scaling.selector_of(SETTLED.epoch) is None
+    return core
+
+
+def with_participants(phase: Phase) -> Configuration:
+    configuration = during(phase)
+    assert configuration.change is not None
+    participants = {"matcher-1": 1, "matcher-2": 1}
+    return replace(configuration, change=replace(configuration.change, participants=participants))
+
+
 @pytest.mark.parametrize("phase", ["copying", "moving"])
-def test_started_again_while_everything_goes_back_it_waits_for_that(phase: Phase) -> None:
-    """Another incarnation of a participant: the coordinator gives the scaling up when it sees it."""
-    core, effects = restarted(phase, IDS)
-    state = {"copying": State.COPYING, "moving": State.STARTING}[phase]
-    assert effects[:3] == [Continue(), ExpectForeign(True), Continue()]
-    assert set(map(type, effects[3:])) <= {Continue}
-    assert core.scaling.state is state
-    settle(core, effects)
-    assert core.on_configuration(GIVEN_UP) == [Continue()]
-    assert settle(core, [Continue()]) == [ExpectForeign(False)]
-    assert sorted(core.index.ids()) == sorted(IDS)
+@pytest.mark.parametrize(("name", "ids", "kept"), [("matcher-1", IDS, IDS), ("matcher-2", MOVING, [])])
+def test_started_again_while_everything_may_go_back_it_waits_for_that(
+    phase: Phase, name: str, ids: list[str], kept: list[str]
+) -> None:
+    core = started_in_the_middle(phase, ids, name)
+    settle(core, core.on_configuration(GIVEN_UP))
+    assert sorted(core.index.ids()) == sorted(kept)
+    assert core.scaling.state is State.SERVING
     assert core.scaling.violations == 0
 
 
 @pytest.mark.parametrize("phase", ["copying", "moving"])
-def test_a_receiver_that_started_again_keeps_nothing_of_what_it_had(phase: Phase) -> None:
+def test_started_again_unseen_before_everything_goes_forward_it_has_what_was_moved(phase: Phase) -> None:
+    """The coordinator went on by what the process before it had reported."""
+    core = started_in_the_middle(phase, MOVING, "matcher-2")
+    settle(core, core.on_configuration(with_participants("changing")))
+    assert core.scaling.state is State.READY
+    assert sorted(core.index.ids()) == sorted(MOVING)
+
+
+@pytest.mark.parametrize("phase", ["copying", "moving"])
+def test_one_that_hears_of_it_late_throws_out_what_it_must_not_have(phase: Phase) -> None:
     core, effects = restarted(phase, MOVING, "matcher-2")
     erased, *_ = settle(core, [effect for effect in effects if isinstance(effect, Continue)])
     assert sorted(erased.ids) == sorted(MOVING)

@@ -33,6 +33,7 @@ _DIALLED = {"connpoint": ("accesspoint",), "accesspoint": ("matcher",), "matcher
 class Simulation:
     """`crashes` and `breaks` switch on what goes wrong; sizes and timing come from the seed."""
 
+    publishers_apart = 1009  # odd, so that those of one connection point go through several access and exit points
     sensor_count = SENSORS
     past_odds = 0.0  # of a subscription that asks for the past
     ledger_kind: type[Ledger] = Ledger
@@ -161,7 +162,7 @@ class Simulation:
             return
         # A publisher is a connection, so it stays with its connection point and ends with it.
         number = self.connpoints.index(connpoint) + len(self.connpoints) * self.random.randrange(3)
-        publisher = number * 1000 + connpoint.incarnation
+        publisher = number * self.publishers_apart + connpoint.incarnation
         first = self._published.get(publisher, 0)
         count = self.random.randint(1, 5)
         self._published[publisher] = first + count

@@ -187,7 +187,7 @@ class SimulatedConnPoint(TickingSlice):
             self._later(lambda: self._find_past(record, question.without))
             return
         before = unconfirmed.before(past.values(), question.from_s)
-        for part in self.delivery.give_past(record.id, list(past.values()), self.scheduler.now_s, before):
+        for part in self.delivery.give_past(record.id, list(past.values()), lambda: self.scheduler.now_s, before):
             self._deliver(record.subscriber, part.contents)
         ref = self._next_ref()
         self.questions[ref] = messages.Subscribe(0, ref, self.name, record, record.from_s)

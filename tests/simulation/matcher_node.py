@@ -63,7 +63,7 @@ class SimulatedMatcher(TickingSlice):
             sends=choice((1, 100)),
             chunks_under_way_max=choice((1, 4)),
         )
-        self.core = MatcherCore(self.name, self.clock_ns, pace, keeps_publications=True)
+        self.core = MatcherCore(self.name, self.clock_ns, pace, keeps_publications=True, incarnation=self.incarnation)
         self.core.on_recovered(self.disk.values(), self.foreign_expected)
         self.core.on_previous_recovered(self.previous)
         self._written_s = self._bulk_written_s = 0.0

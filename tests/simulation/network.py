@@ -43,6 +43,7 @@ class Node:
     layer: str
     incarnation = 0
     alive = False
+    answers = False  # whoever links to it
 
     def on_messages(self, sender: "Node", batch: list[Any]) -> None:
         raise NotImplementedError
@@ -121,7 +122,7 @@ class Link:
         self._dialling = False
         if self._is_up:
             return
-        if not (self.dialler.alive and self.target.alive):
+        if not all(node.alive and node.answers for node in (self.dialler, self.target)):
             self.dial(_DIAL_DEAD_WITHIN_S)
             return
         self._is_up = True

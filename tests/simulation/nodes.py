@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from random import Random
 from typing import Any
 
 from braid import messages
@@ -26,17 +27,30 @@ class SimulatedSlice(Node):
 
     def start(self) -> None:
         self.incarnation += 1
-        self.alive, self.deaf = True, False
+        self.alive, self.answers, self.deaf = True, False, False
         self.scheduler.note(f"{self.name} starts, incarnation {self.incarnation}")
         self.reset()
         self.connect()
 
     def connect(self) -> None:
-        """A slice knows who is there and what is in force before it registers itself."""
+        """A slice knows who is there and what is in force before it registers itself.
+
+        Where the registration of the process before it still stands, that may take a while.
+        """
         self.session = True
         self.on_slices(self.zookeeper.slices)
         self.on_configuration(self.zookeeper.configuration)
-        self.zookeeper.register(registration_of(self.name, self.incarnation))
+        if self.name not in self.zookeeper.slices:
+            self._register(self.incarnation)
+            return
+        random = Random(f"{self.scheduler.seed} {self.name} {self.incarnation} registers")
+        incarnation, within_s = self.incarnation, random.choice((0.0, 0.05, 1.0))
+        self.scheduler.at(random.uniform(0, within_s), lambda: self._register(incarnation))
+
+    def _register(self, incarnation: int) -> None:
+        if self.alive and self.session and self.incarnation == incarnation:
+            self.answers = True
+            self.zookeeper.register(registration_of(self.name, incarnation))
 
     def lose_session(self) -> None:
         self.scheduler.note(f"{self.name} loses its session")

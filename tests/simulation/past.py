@@ -41,6 +41,12 @@ class SlowPublications(PastScalingSimulation):
         return 0.5 if is_slow else 0.0
 
 
+class SlowOneWay(SlowPublications):
+    """And of two access or exit points all publishers have the same one."""
+
+    publishers_apart = 1000
+
+
 class AccessPointsLeave(SlowPublications):
     """They send late what they held at the cut, while the past is asked for."""
 
