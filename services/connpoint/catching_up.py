@@ -120,51 +120,47 @@ class CatchingUp:
         if got is not None and len(got.keys) < self._held_max:
             got.keys.update(keys)
 
-    def give(self, id: str, past: Iterable[Kept], now_s: float, before: Collection[Batch] = ()) -> Iterator[Part]:
+    def give(
+        self, id: str, past: Iterable[Kept], clock_s: Callable[[], float], before: Collection[Batch] = ()
+    ) -> Iterator[Part]:
         """What is given to it now, oldest first; nothing more when it has gone meanwhile.
 
-        What comes from now on of the batches `before` it is left out. It goes on being held until all parts are taken.
-        Raises `TooMuchHeldError`.
+        What comes from now on of the batches `before` it is left out. It goes on being held until all parts are taken,
+        and each part has what has not expired when it is taken. Raises `TooMuchHeldError`.
         """
         held = self._held.get(id)
         if held is None:
             return
-        for part in self._merge(id, held, past, now_s, before):
-            given = [one for one in part if not self._has_got(held, one[0])] if held.is_distinct else part
+        for part in self._merge(id, held, past, before):
+            now_s = clock_s()
+            given = [one for one in part if _expiry(held, *one) > now_s and not self._has_got(held, one[0])]
             self._note_got(held.subscriber, [key for key, _ in given])
-            of_past = [held.past[key] for key, _ in given if key in held.past]
-            held.may_come.update([key_of(kept) for kept in of_past if not kept.is_confirmed])
-            yield Part([key for key, _ in given], [content for _, content in given], len(of_past))
+            # One that has expired is not wanted either when it comes.
+            held.may_come.update([key for key, _ in part if key in held.past and not held.past[key].is_confirmed])
+            of_past = sum(key in held.past for key, _ in given)
+            yield Part([key for key, _ in given], [content for _, content in given], of_past)
             if self._held.get(id) is not held:
                 return
         self._end(id)
-        self._remembered.add(id, held.may_come - held.came, held.passed, now_s)
+        self._remembered.add(id, held.may_come - held.came, held.passed, clock_s())
 
     def _merge(
-        self, id: str, held: _Held, past: Iterable[Kept], now_s: float, before: Collection[Batch]
+        self, id: str, held: _Held, past: Iterable[Kept], before: Collection[Batch]
     ) -> Iterator[list[tuple[Key, bytes]]]:
         """Behind the last part nothing is held."""
-        expired: set[Key] = set()
-        for kept in past:
-            if kept.expires_s > now_s:
-                held.past[key_of(kept)] = kept
-            else:
-                expired.add(key_of(kept))
+        held.past = {key_of(kept): kept for kept in past}
         yield []
-        for key in expired & held.live.keys():
-            del held.live[key]
-        live, held.passed = self._take_held(id, held, now_s), set(before)
+        live, held.passed = self._take_held(id, held), set(before)
         yield from in_order(held.past, live)
         while held.live or held.is_too_much:
-            yield from in_parts(list(self._take_held(id, held, now_s).items()))
+            yield from in_parts(list(self._take_held(id, held).items()))
 
-    def _take_held(self, id: str, held: _Held, now_s: float) -> dict[Key, bytes]:
-        """Those that are not in the past too. Some may have expired while it was looked for."""
+    def _take_held(self, id: str, held: _Held) -> dict[Key, bytes]:
+        """Those that are not in the past too."""
         if held.is_too_much:
             self._end(id)
             raise TooMuchHeldError
-        live = {key: content for key, content in held.live.items() if expiry_of(content) > now_s}
-        held.live, held.size = {}, 0
+        live, held.live, held.size = held.live, {}, 0
         both = live.keys() & held.past.keys()
         held.came |= both
         for key in both:
@@ -186,3 +182,9 @@ class CatchingUp:
 
     def on_tick(self, watermark_of: Callable[[str], int], now_s: float) -> None:
         self._remembered.on_tick(watermark_of, now_s)
+
+
+def _expiry(held: _Held, key: Key, content: bytes) -> float:
+    """Matchers know when those expire that do not say it themselves."""
+    kept = held.past.get(key)
+    return expiry_of(content) if kept is None else kept.expires_s

@@ -132,13 +132,15 @@ class DeliveryCore:
                 matches.append((place, left, content))
         return matches
 
-    def give_past(self, id: str, past: list[Kept], now_s: float, before: Collection[Batch] = ()) -> Iterator[Part]:
+    def give_past(
+        self, id: str, past: list[Kept], clock_s: Callable[[], float], before: Collection[Batch] = ()
+    ) -> Iterator[Part]:
         """Payloads for its subscriber, or contents for its address: its past, then what came meanwhile.
 
         What comes from now on of the batches `before` it is left out. Ordering duty: each part is in the outbox before
         the next one is asked for. Raises `TooMuchHeldError`.
         """
-        for part in self.catching_up.give(id, past, now_s, before):
+        for part in self.catching_up.give(id, past, clock_s, before):
             if id in self.addressed:
                 yield part
             else:

@@ -64,9 +64,11 @@ class PastGiver:
         assert record.from_s is not None
         earlier = await self._find_earlier(record) if record.distinct else []
         limit = self._settings.delivery.past_notifications_max
-        found = fitting(
-            await self._past.find_past(record, record.from_s, limit, earlier),
-            self._settings.delivery.outbox_bytes_max // 2,
+        found = of_whole_moments(
+            fitting(
+                await self._past.find_past(record, record.from_s, limit, earlier),
+                self._settings.delivery.outbox_bytes_max // 2,
+            )
         )
         given_from_s = max(record.from_s, math.nextafter(found.reached_s, math.inf))
         publications = await self._hand_out(record, found, given_from_s)
@@ -105,7 +107,7 @@ class PastGiver:
         before = found.unconfirmed.before(found.newest, given_from_s)
         confirmed = {key_of(kept) for kept in found.newest if kept.is_confirmed}
         try:
-            for part in self._delivery.give_past(record.id, found.newest, time.time(), before):
+            for part in self._delivery.give_past(record.id, found.newest, time.time, before):
                 publications += part.of_past
                 if record.deliver is not None:
                     together = zip(part.keys, part.contents, strict=True)
@@ -138,3 +140,11 @@ def fitting(found: Found, bytes_max: int) -> Found:
         if left < 0:
             return msgspec.structs.replace(found, newest=found.newest[:place], reached_s=kept.published_s)
     return found
+
+
+def of_whole_moments(found: Found) -> Found:
+    """Without the rest of a moment in which it was cut: publications of a batch share theirs, and a later distinct
+    subscription is told one moment since which everything was given. Unless all that fits is of this moment.
+    """
+    later = [kept for kept in found.newest if kept.published_s > found.reached_s]
+    return msgspec.structs.replace(found, newest=later) if later else found

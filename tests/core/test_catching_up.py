@@ -26,7 +26,7 @@ def catching_up(held_max: int = 10) -> CatchingUp:
 
 
 def finish(core: CatchingUp, *past: Kept, id: str = "s-1", before: Collection[tuple[str, int]] = ()) -> list[bytes]:
-    return [content for part in core.give(id, past, NOW_S, before) for content in part.contents]
+    return [content for part in core.give(id, past, lambda: NOW_S, before) for content in part.contents]
 
 
 def live(core: CatchingUp, sequence: int, place: int = 0, *, id: str = "s-1", origin: str = ORIGIN) -> bool:
@@ -190,7 +190,7 @@ def test_what_came_of_it_until_the_past_is_given_stands_before_it() -> None:
 def test_what_comes_of_it_while_the_past_is_given_is_left_out() -> None:
     core = catching_up()
     given: list[bytes] = []
-    for part in core.give("s-1", [kept(7)], NOW_S, {(ORIGIN, 6)}):
+    for part in core.give("s-1", [kept(7)], lambda: NOW_S, {(ORIGIN, 6)}):
         given += part.contents
         if part.contents == [b"7.0"]:
             assert live(core, 6)

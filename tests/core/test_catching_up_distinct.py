@@ -4,6 +4,7 @@ import pytest
 
 from braid.messages import Kept, Match, Notifications
 from services.connpoint.delivery import DeliveryCore
+from services.connpoint.past_order import PART
 from tests.core.kept_cases import ORIGIN, kept
 
 NOW_S = 100.0
@@ -28,7 +29,7 @@ def notify(core: DeliveryCore, sequence: int, *ids: str) -> dict[str, list[bytes
 
 
 def give(core: DeliveryCore, id: str, *past: Kept) -> list[bytes]:
-    return [payload for part in core.give_past(id, list(past), NOW_S) for payload in part.contents]
+    return [payload for part in core.give_past(id, list(past), lambda: NOW_S) for payload in part.contents]
 
 
 def payload(content: bytes, *ids: str) -> bytes:
@@ -63,7 +64,7 @@ def test_what_was_published_before_the_past_begins_comes_through_others() -> Non
     """It was not given through this one, so a distinct one of the same subscriber is not without it."""
     core = connpoint("s-1", "s-2")
     begin(core, "s-2")
-    for _ in core.give_past("s-2", [kept(7)], NOW_S, {(ORIGIN, 6)}):
+    for _ in core.give_past("s-2", [kept(7)], lambda: NOW_S, {(ORIGIN, 6)}):
         pass
     assert notify(core, 6, "s-1", "s-2", "b-1") == {
         "anna": [payload(b"6.0", "s-1")],
@@ -113,7 +114,7 @@ def test_what_comes_between_two_parts_is_given_with_the_last_one() -> None:
     core = connpoint("s-2")
     begin(core, "s-2")
     notify(core, 7, "s-2")
-    parts = core.give_past("s-2", [kept(6)], NOW_S)
+    parts = core.give_past("s-2", [kept(6)], lambda: NOW_S)
     given = next(parts).contents
     notify(core, 8, "s-2")
     notify(core, 9, "s-1", "s-2")
@@ -138,7 +139,7 @@ def test_how_many_are_of_the_past_is_said() -> None:
     begin(core, "s-2")
     notify(core, 7, "s-2")
     notify(core, 5, "s-1")
-    parts = core.give_past("s-2", [kept(7), kept(6), kept(4, expires_s=NOW_S)], NOW_S)
+    parts = core.give_past("s-2", [kept(7), kept(6), kept(4, expires_s=NOW_S)], lambda: NOW_S)
     assert sum(part.of_past for part in parts) == 2
 
 
@@ -151,3 +152,24 @@ def test_what_has_expired_by_now_is_not_given() -> None:
     notify(core, 6, "s-1")
     past = [kept(8, expires_s=NOW_S + 0.1), kept(7, expires_s=NOW_S), kept(6, expires_s=NOW_S - 1), kept(5)]
     assert give(core, "s-1", *past) == [payload(b"5.0", "s-1"), payload(b"8.0", "s-1")]
+
+
+def test_what_expires_while_parts_are_handed_out_is_not_given() -> None:
+    core = connpoint()
+    begin(core, "s-1")
+    passed_s = [0.0]
+    past = [kept(sequence, expires_s=NOW_S + 10) for sequence in range(PART + 5, 0, -1)]
+    given = []
+    for part in core.give_past("s-1", past, lambda: NOW_S + sum(passed_s)):
+        given += part.contents
+        if part.contents:
+            notify(core, PART + 6, "s-1")
+            passed_s.append(10.0)
+    assert given == [payload(b"%d.0" % sequence, "s-1") for sequence in (*range(1, PART + 1), PART + 6)]
+
+
+def test_what_had_expired_does_not_come_live_either() -> None:
+    core = connpoint()
+    begin(core, "s-1")
+    assert give(core, "s-1", kept(7, expires_s=NOW_S)) == []
+    assert notify(core, 7, "s-1") == {}

@@ -26,7 +26,7 @@ def notify(
 
 
 def give_past(core: DeliveryCore, id: str, past: list[Kept], now_s: float) -> list[bytes]:
-    return [payload for part in core.give_past(id, past, now_s) for payload in part.contents]
+    return [payload for part in core.give_past(id, past, lambda: now_s) for payload in part.contents]
 
 
 def payload(content: bytes, *ids: str) -> bytes:

@@ -202,6 +202,19 @@ async def test_a_past_that_does_not_fit_begins_behind_the_last_one_that_is_missi
     assert stage.delivered() == [b"p1"]
 
 
+async def test_a_past_is_not_cut_within_a_moment() -> None:
+    """A distinct one behind it relies on one moment, and would be given again what was given of it."""
+    stage = Stage(outbox_bytes_max=1024)
+    stage.publish(5, 4, 4, 3, padding=200)
+    moment_s = stage.past.kept[2].published_s
+    stage.past.kept[1] = replace(stage.past.kept[1], published_s=moment_s)
+    record = await stage.subscribe(distinct=False)
+    assert stage.delivered() == [b"p4"]
+    assert record.given_from_s == math.nextafter(moment_s, math.inf)
+    await stage.subscribe()
+    assert stage.delivered() == [b"p2", b"p3"]
+
+
 async def test_one_without_a_past_begins_when_it_is_stored(stage: Stage) -> None:
     before_s = time.time()
     record = await stage.subscribe(from_=None)
