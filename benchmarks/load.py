@@ -25,12 +25,17 @@ class _Answer(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Answer).decode
 
 
+class MissingError(RuntimeError):
+    """Some of what must arrive has not come in time."""
+
+
 class Receives(Protocol):
     """Whoever counts what comes."""
 
     @property
     def count(self) -> int: ...
-    async def wait_for(self, count: int, timeout_s: float) -> None: ...
+    async def wait_for(self, count: int, timeout_s: float) -> None:
+        """Raises `MissingError` when fewer have come by then, unless whoever counts takes that for an answer."""
 
 
 class Publisher:

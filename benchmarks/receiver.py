@@ -14,7 +14,7 @@ import uvloop
 from websockets.asyncio.client import ClientConnection
 
 from benchmarks.arrivals import Arrivals, Ledger
-from benchmarks.load import open_socket
+from benchmarks.load import MissingError, open_socket
 from benchmarks.scaling.processes import Worker
 
 _SUBSCRIBES_UNDER_WAY = 64  # the door reads no more of one connection
@@ -97,14 +97,14 @@ class Receiver(Worker):
             on_loaded(loaded)
 
     async def wait_for(self, count: int, timeout_s: float) -> None:
-        """Raises `RuntimeError` when fewer have come by then."""
+        """Raises `MissingError` when fewer have come by then."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self.count < count:
                     await asyncio.sleep(_LOOKS_S)
         except TimeoutError:
             missing = count - self.count
-            raise RuntimeError(f"{missing} publications have not come within {timeout_s:g} s") from None
+            raise MissingError(f"{missing} publications have not come within {timeout_s:g} s") from None
 
     async def received(self) -> Received:
         self.orders.send("received")

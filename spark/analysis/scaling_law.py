@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+JUDGED = 3  # numbers of processors beyond one: the law goes through two of them whatever they are
 FITS = 0.5  # R²; a law that explains less of the speedups does not describe them
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -22,6 +23,7 @@ class ScalingLaw(NamedTuple):
     coherence: float
     r_squared: float  # of the speedups it was fitted to
     processors_max: int  # of these
+    different: int  # numbers of processors beyond one among these
 
     def speedup(self, processors: float) -> float:
         lost = self.contention * (processors - 1) + self.coherence * processors * (processors - 1)
@@ -31,6 +33,11 @@ class ScalingLaw(NamedTuple):
     def describes(self) -> bool:
         """What it was fitted to; else nothing follows from it."""
         return self.r_squared >= FITS
+
+    @property
+    def is_judged(self) -> bool:
+        """By R²: with as many unknowns as numbers of processors it is near 1 by construction."""
+        return self.different >= JUDGED
 
     @property
     def ceiling(self) -> float:
@@ -52,11 +59,12 @@ class ScalingLaw(NamedTuple):
 def fit(points: Sequence[tuple[float, float]]) -> ScalingLaw | None:
     """Of processors and speedups. None when fewer than two differ from one processor: two unknowns need as many."""
     known = [(p, s) for p, s in points if p > 1 and s > 0]
-    if len({p for p, _ in known}) < 2:
+    different = len({p for p, _ in known})
+    if different < 2:
         return None
     p, s = np.array(known, dtype=float).T
     contention, coherence = _least_squares(np.column_stack([p - 1, p * (p - 1)]), p / s - 1)
-    law = ScalingLaw(contention, coherence, 0.0, int(p.max()))
+    law = ScalingLaw(contention, coherence, 0.0, int(p.max()), different)
     predicted = np.array([law.speedup(one) for one in p])
     spread = float(((s - s.mean()) ** 2).sum())
     r_squared = 1 - float(((s - predicted) ** 2).sum()) / spread if spread else 1.0

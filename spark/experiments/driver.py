@@ -64,6 +64,7 @@ async def run_plan(plan: Plan, results: Results, watcher: Watcher, code: Callabl
         except Exception as error:  # whatever it was, the next cell has a cluster of its own
             results.give_up(cell)
             failed.append(Failed(cell.name, _reason(error)))
+            results.note_failure(cell, failed[-1].reason)
             watcher.end(cell, "failed")
         else:
             measured += 1

@@ -1,5 +1,6 @@
 """What runs have measured, for whoever reads it."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 
 from spark.errors import ExperimentError
 from spark.experiments.machine import commit_of
-from spark.experiments.results import FINISHED, MACHINE, PLAN, read_json
+from spark.experiments.results import FAILURES, FINISHED, MACHINE, PLAN, read_json
 
 
 def runs_of(plan: Path) -> list[Path]:
@@ -60,6 +61,27 @@ def cells_of(run: Path) -> tuple[int, int]:
     return finished, finished if wanted is None else len(wanted)
 
 
+def missing_cells(run: Path) -> list[str]:
+    """That the plan wants and that are not finished, in its order."""
+    finished = {cell.name for cell in finished_cells(run)}
+    return [name for name in _wanted(run) or () if name not in finished]
+
+
+def failures_of(run: Path) -> list[dict[str, Any]]:
+    """`cell` and `reason`, in the order in which they failed. A line that was cut off says nothing."""
+    try:
+        lines = (run / FAILURES).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            failure = json.loads(line)
+            if isinstance(failure, dict) and {"cell", "reason"} <= failure.keys():
+                found.append(failure)
+    return found
+
+
 def files_of(run: Path, table: str) -> list[str]:
     """Of all finished cells, each looked at. Raises `ExperimentError`."""
     cells = finished_cells(run)
@@ -76,9 +98,9 @@ def files_of(run: Path, table: str) -> list[str]:
     return files
 
 
-def _wanted(run: Path) -> set[str] | None:
+def _wanted(run: Path) -> list[str] | None:
     cells = _if_readable(run / PLAN).get("cells")
-    return set(cells) if isinstance(cells, list) else None
+    return cells if isinstance(cells, list) else None
 
 
 def _if_readable(path: Path) -> dict[str, Any]:

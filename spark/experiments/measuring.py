@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.frames import Frames, PreparedFrames, SensorFrames
-from benchmarks.load import Publisher, flood, paced, publishers_of
+from benchmarks.load import MissingError, Publisher, Receives, flood, paced, publishers_of
 from benchmarks.local_cluster import LocalCluster, launched_cluster
 from benchmarks.receiver import Receiver
 from benchmarks.scaling.asking import route
@@ -31,6 +31,21 @@ class _Load(NamedTuple):
     frames: Sequence[Frames]  # of each connection
     given: Iterable[str] | None  # subscriptions; None: to sensors
     known: dict[str, Any]  # beforehand, for the ledger
+
+
+class Counted:
+    """What a receiver counts. What has not come in time is lost: the ledger tells that, and the cell is measured."""
+
+    def __init__(self, receiver: Receives) -> None:
+        self._receiver = receiver
+
+    @property
+    def count(self) -> int:
+        return self._receiver.count
+
+    async def wait_for(self, count: int, timeout_s: float) -> None:
+        with contextlib.suppress(MissingError):
+            await self._receiver.wait_for(count, timeout_s)
 
 
 async def measure(cell: Cell, directory: Path, say: Say) -> Rows:
@@ -85,6 +100,7 @@ async def _measure_steady(cell: Cell, load: _Load, cluster: LocalCluster, say: S
             sent += await _publish(cell, publishers, receiver, cell.seconds, on_published)
         latencies_s, arrived = await receiver.received()
     wanted = sum(publisher.wanted for publisher in publishers)
+    lost = wanted - arrived.received
     counts = histogram(latencies_s)
     cpu_us = cpu_us_of_layers(sampler.seconds, sampler.usage)  # of each that arrives
     ledger = {
@@ -92,10 +108,11 @@ async def _measure_steady(cell: Cell, load: _Load, cluster: LocalCluster, say: S
         "wanted": wanted,
         **load.known,
         **arrived._asdict(),
-        "lost": wanted - arrived.received,
-        "cpu_us_per_publication": {layer: round(us * wanted / sent, 2) for layer, us in cpu_us.items()},
+        "lost": lost,
+        "cpu_us_per_publication": {layer: round(us * arrived.received / sent, 2) for layer, us in cpu_us.items()},
         "stolen": round(stolen_share(sampler.usage), 4),
-        "summary": f"{delivered_s(sampler.seconds):,.0f} notifications/s, p99 {percentile_ms(counts, 0.99):,.0f} ms",
+        "summary": f"{delivered_s(sampler.seconds):,.0f} notifications/s, p99 {percentile_ms(counts, 0.99):,.0f} ms"
+        + (f", {lost:,} lost" if lost else ""),
     }
     rows = [("steady", upper_ms, count) for upper_ms, count in counts]
     return Rows({"seconds": sampler.seconds, "usage": sampler.usage, "latencies": rows}, ledger)
@@ -104,11 +121,12 @@ async def _measure_steady(cell: Cell, load: _Load, cluster: LocalCluster, say: S
 async def _publish(
     cell: Cell,
     publishers: list[Publisher],
-    receiver: Receiver,
+    receiver: Receives,
     seconds: float,
     on_published: Callable[[int], None] = lambda _count: None,
 ) -> int:
+    counted = Counted(receiver)
     if cell.rate:
-        return await paced(publishers, receiver, cell.rate, seconds, on_published=on_published)
-    _, sent = await flood(publishers, receiver, seconds, _BATCH, on_published=on_published)
+        return await paced(publishers, counted, cell.rate, seconds, on_published=on_published)
+    _, sent = await flood(publishers, counted, seconds, _BATCH, on_published=on_published)
     return sent

@@ -2,6 +2,7 @@
 
     DIRECTORY/<plan>/<run>/machine.json
     DIRECTORY/<plan>/<run>/plan.json               what is to be measured, which does not change in a run
+    DIRECTORY/<plan>/<run>/failures.ndjson         cells that failed, also those that were measured later
     DIRECTORY/<plan>/<run>/<cell>/<table>.parquet
     DIRECTORY/<plan>/<run>/<cell>/cell.json        written last: without it the cell is not finished
 
@@ -28,6 +29,7 @@ from spark.experiments.plan import Cell, Plan
 FINISHED = "cell.json"
 MACHINE = "machine.json"
 PLAN = "plan.json"
+FAILURES = "failures.ndjson"
 _LOCK = "lock"
 LOGS = "logs"  # of a cell that failed
 _CELL = [
@@ -126,6 +128,11 @@ class Results:
     def give_up(self, cell: Cell) -> None:
         """What the cluster logged is kept, its data not."""
         self._clear(self.directory / cell.name, LOGS)
+
+    def note_failure(self, cell: Cell, reason: str) -> None:
+        """It is kept when the cell is measured later: a report of what went well would say nothing of what did not."""
+        with (self.directory / FAILURES).open("a", encoding="utf-8") as failures:
+            failures.write(json.dumps({"cell": cell.name, "reason": reason}) + "\n")
 
     def _clear(self, place: Path, *kept: str) -> None:
         """Without what was measured, if that is whole."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
+from spark.report import naming
 from spark.report.tables import Row, Tables
 
 _STOLEN = 0.05  # of the cores: as much more or less is worth a sentence
@@ -26,13 +27,13 @@ def _cells(before: Tables, now: Tables) -> Iterator[str]:
     earlier = {ledger.get("cell"): ledger for ledger in before.ledgers}
     found: dict[str, set[str]] = {}
     for ledger in now.ledgers:
-        other = earlier.get(ledger.get("cell"))
-        if other is None:
+        was, is_now = (_flat(one.get("as")) for one in (earlier.get(ledger.get("cell"), {}), ledger))
+        if not was or not is_now:  # ledgers once did not say
             continue
-        was, is_now = _flat(other.get("as")), _flat(ledger.get("as"))
-        for name in sorted(was.keys() & is_now.keys()):
-            if was[name] != is_now[name]:
-                found.setdefault(name, set()).add(f"{was[name]} before and {is_now[name]} now")
+        for name in sorted(was.keys() | is_now.keys()):  # what a plan does not name is not there
+            before_told, now_told = naming.told(was.get(name)), naming.told(is_now.get(name))
+            if before_told != now_told:
+                found.setdefault(name, set()).add(f"{before_told} before and {now_told} now")
     if found:
         told = "; ".join(f"{name} {' or '.join(sorted(values))}" for name, values in found.items())
         yield f"Cells of the same name were not measured in the same way: {told}."

@@ -9,13 +9,14 @@ from spark.report.steps import lasted_s, of_step
 from spark.report.tables import Row, Tables, flooded
 
 _EVEN = 0.05  # two throughputs that are closer are called equal
+_WRONG = {"lost": "lost", "twice": "twice", "out_of_order": "out of order", "unwanted": "unwanted"}
 _DISTURBED = 0.1  # of the cores: a cell in which others held more is named
 
 
 def in_short(tables: Tables) -> list[str]:
-    """The first sentence of each part that has any, what disturbed the measurement, and the ledger."""
+    """The first sentence of each part that has any, what is missing or was disturbed, and the ledger."""
     parts = (throughput(tables), slices(tables), cost(tables), scalings(tables))
-    return [*(part[0] for part in parts if part), *disturbed(tables), ledger(tables)]
+    return [*(part[0] for part in parts if part), *unfinished(tables), *disturbed(tables), ledger(tables)]
 
 
 def throughput(tables: Tables) -> list[str]:
@@ -84,6 +85,24 @@ def _exit_points(tables: Tables) -> Iterator[str]:
             f"A second exit point was faster in {better} of {len(ratios)} comparisons "
             f"({min(ratios):.2f} to {max(ratios):.2f} times)."
         )
+
+
+def has_two_exit_points(tables: Tables) -> bool:
+    """With more than one number of matchers: one alone shows nothing of how a speedup grows."""
+    return len({row["matchers"] for row in flooded(tables.speedup) if row["exitpoints"] == 2}) > 1
+
+
+def left_out(tables: Tables) -> list[str]:
+    """Figures 7 to 13 that cannot be drawn, each with what would have to be measured."""
+    grown = any(row["processors"] > 1 for row in flooded(tables.speedup))
+    figures = (
+        ("Figure 7", flooded(tables.throughput), "a flood"),
+        ("Figure 8", grown and tables.dominance, "one and two exit points with as many matchers"),
+        ("Figures 9, 11 and 12", grown, "a flood of 1-1-1 and of a larger configuration"),
+        ("Figure 10", grown and has_two_exit_points(tables), "two exit points with two numbers of matchers"),
+        ("Figure 13", tables.silences, "a live scaling"),
+    )
+    return [f"Left out for want of {what}: {name}." for name, is_there, what in figures if not is_there]
 
 
 def cost(tables: Tables) -> list[str]:
@@ -173,14 +192,36 @@ def scalings(tables: Tables) -> list[str]:
     return found
 
 
+def unfinished(tables: Tables) -> Iterator[str]:
+    """Cells of which nothing is told here, and those that were not measured at the first attempt."""
+    reasons = {failure["cell"]: failure["reason"] for failure in tables.failures}
+    if tables.missing:
+        named = (f"{cell} ({reasons.get(cell, 'not measured yet')})" for cell in tables.missing)
+        yield (
+            f"{len(tables.missing)} of {naming.cells_wanted(tables)} cells are missing, and nothing here counts them: "
+            f"{'; '.join(named)}."
+        )
+    later = [failure for failure in tables.failures if failure["cell"] not in tables.missing]
+    if later:
+        named = (f"{failure['cell']} ({failure['reason']})" for failure in later)
+        yield f"Cells that failed before they were measured: {'; '.join(named)}."
+
+
 def ledger(tables: Tables) -> str:
-    sent, lost, twice, late = (
-        sum(ledger.get(name, 0) for ledger in tables.ledgers) for name in ("sent", "lost", "twice", "out_of_order")
+    sent, lost, twice, late, unwanted = (
+        sum(ledger.get(name, 0) for ledger in tables.ledgers) for name in ("sent", *_WRONG)
     )
+    wrong = [told for ledger in tables.ledgers if (told := _wrong(ledger))]
     return (
-        f"Of {sent:,} publications in {len(tables.ledgers)} cells {lost} were lost, {twice} came twice and {late} out "
-        "of order."
+        f"Of {sent:,} publications in {len(tables.ledgers)} cells {lost:,} were lost, {twice:,} came twice, {late:,} "
+        f"out of order and {unwanted:,} unwanted{': ' if wrong else ''}{'; '.join(wrong)}."
     )
+
+
+def _wrong(ledger: Row) -> str:
+    """What did not come as it should in a cell; nothing, where all did."""
+    found = [f"{ledger[name]:,} {word}" for name, word in _WRONG.items() if ledger.get(name)]
+    return f"{ledger.get('cell')} ({', '.join(found)})" if found else ""
 
 
 def _delivered(row: Row) -> float:

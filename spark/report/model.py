@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from spark.analysis.scaling_law import FITS, ScalingLaw
+from spark.analysis.scaling_law import FITS, JUDGED, ScalingLaw
 from spark.analysis.throughput import BASELINE
 from spark.report import model_pictures
 from spark.report.html import heading, listed, pair, paragraph, picture, table
@@ -19,7 +19,9 @@ def model(tables: Tables) -> Iterable[str]:
     yield (
         "<p>The universal scalability law, fitted to what was measured. Dotted lines and everything beyond the "
         f"measured slices were <b>not measured</b>. Where R² is below {FITS} the law does not describe the "
-        "measurements: it is not drawn, and nothing is predicted from it.</p>"
+        "measurements: it is not drawn, and nothing is predicted from it. The law has two unknowns, so where fewer "
+        f"than {JUDGED} numbers of slices beyond one were measured it goes through them whatever they are: R² says "
+        "nothing then, and nothing shows that what is predicted from it is true.</p>"
     )
     yield paragraph(
         f"There are two fits. One is of the speedups as they were measured, with all slices on {cores} cores: it says "
@@ -51,7 +53,8 @@ def _words(tables: Tables) -> Iterator[str]:
             continue
         yield (
             f"On this machine with {load:,} subscriptions the model has {_limit(law)}; with {far} processors it would "
-            f"have {law.speedup(far):.2f} times the throughput of 1-1-1 (measured: up to {law.processors_max})."
+            f"have {law.speedup(far):.2f} times the throughput of 1-1-1 (measured: up to {law.processors_max}"
+            f"{_doubt(law)})."
         )
     for load, law in tables.matcher_laws.items():
         capacities = {
@@ -60,7 +63,7 @@ def _words(tables: Tables) -> Iterator[str]:
             if row["subscriptions"] == load and row["configuration"] == BASELINE and row["capacity_s"]
         }
         more = (
-            f"and {far} matchers, by the model, at {capacities['matcher'] * law.speedup(far):,.0f}"
+            f"and {far} matchers, by the model{_doubt(law)}, at {capacities['matcher'] * law.speedup(far):,.0f}"
             if law.describes
             else f"what more matchers would bring the law does not describe (R² {law.r_squared:.2f})"
         )
@@ -83,10 +86,19 @@ def _table(tables: Tables) -> str:
             ("contention", lambda fit: f"{fit[2].contention:.3f}"),
             ("coherence", lambda fit: f"{fit[2].coherence:.4f}"),
             ("the model has", lambda fit: _limit(fit[2]) if fit[2].describes else "does not describe these"),
-            ("R²", lambda fit: f"{fit[2].r_squared:.2f}"),
+            ("R²", lambda fit: f"{fit[2].r_squared:.2f}" if _is_known(fit[2]) else "says nothing"),
             ("measured up to", lambda fit: str(fit[2].processors_max)),
         ],
     )
+
+
+def _is_known(law: ScalingLaw) -> bool:
+    """Whether R² says something: of a law that goes through too few points only that it does not."""
+    return law.is_judged or not law.describes
+
+
+def _doubt(law: ScalingLaw) -> str:
+    return "" if law.is_judged else f", at {law.different} numbers beyond one, through which the law goes in any case"
 
 
 def _limit(law: ScalingLaw) -> str:

@@ -1,12 +1,18 @@
 """How cells are told apart in captions, rows and sentences."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from spark.report.tables import Row, Tables
 
 
 def is_repeated(tables: Tables) -> bool:
     return any(row["repetition"] > 1 for row in (*tables.holders, *tables.silences))
+
+
+def cells_wanted(tables: Tables) -> int:
+    """By the plan of the run."""
+    return len(tables.ledgers) + len(tables.missing)
 
 
 def scaled_from(row: Row, tables: Tables) -> str:
@@ -16,6 +22,23 @@ def scaled_from(row: Row, tables: Tables) -> str:
 
 def cell(row: Row, tables: Tables) -> str:
     return ", ".join([_load(row), *_which(row, tables, bool(row["scaling"]))])
+
+
+def conditions(tables: Tables) -> list[str]:
+    """What the plan of the run names besides configurations and loads. All its cells have the same."""
+    measured_with = [ledger.get("as") or {} for ledger in tables.ledgers]
+    return [
+        f"{name} {value}"
+        for name in ("routing", "workload")
+        for value in sorted({told(one[name]) for one in measured_with if one.get(name) is not None})
+    ]
+
+
+def told(value: Any) -> str:
+    """Of something that a cell was measured with."""
+    if value is None:
+        return "not named"
+    return ", ".join(f"{name} {one}" for name, one in value.items()) if isinstance(value, dict) else str(value)
 
 
 def _load(row: Row) -> str:

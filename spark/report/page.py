@@ -15,7 +15,8 @@ from spark.report.tables import Row, Tables, flooded
 _METHOD = (
     "Each cell is a cluster of its own: started, loaded, warmed up, measured, taken down. Every publication matches "
     "exactly one subscription, or those that the index finds where the plan names a workload, all subscriptions belong "
-    "to one subscriber, and publications are numbered, so everything that matches must arrive, once and in order. "
+    "to one subscriber, and publications are numbered, so everything that matches must arrive, once and in order; what "
+    "has not come a minute after the last was sent is lost. "
     "A flood publishes over four connections as fast as it is acknowledged, 200 publications in a frame. Publishers "
     "and subscriber run on the same machine."
 )
@@ -46,6 +47,7 @@ def page(tables: Tables, before: Tables | None = None, no_difference: str | None
         *((heading("Against an earlier run"), paragraph(no_difference)) if no_difference else ()),
         heading("How it was measured"),
         paragraph(_METHOD),
+        listed(findings.left_out(tables)),
     ]
     return document(f"{title} at {tables.run}", parts)
 
@@ -60,7 +62,8 @@ def _about(tables: Tables) -> str:
         str(machine.get("system")),
         f"Python {machine.get('python')}",
         f"begun {machine.get('began')}",
-        f"{len(tables.ledgers)} cells in {took_s / 60:.1f} minutes",
+        *naming.conditions(tables),
+        f"{len(tables.ledgers)} of {naming.cells_wanted(tables)} cells in {took_s / 60:.1f} minutes",
     ]
     return " · ".join(words)
 
@@ -90,7 +93,7 @@ def _slices(tables: Tables) -> Iterable[str]:
         return
     yield heading("More slices: speedup, efficiency, serial part")
     shown = [picture(pictures.speedup_by_load(tables), "Speedup against 1-1-1 under the same load (Figure 9).")]
-    if len({row["matchers"] for row in flooded(tables.speedup) if row["exitpoints"] == 2}) > 1:
+    if findings.has_two_exit_points(tables):
         sliced = pictures.by_configuration(tables, "speedup", "speedup", exitpoints=2)
         shown.append(picture(sliced, "Speedup with two exit points (Figure 10)."))
     if tables.dominance:

@@ -12,7 +12,7 @@ from spark.analysis.latency import latency_percentiles
 from spark.analysis.scaling_law import ScalingLaw, fit
 from spark.analysis.throughput import BASELINE, KIND, dominance, speedup, steady, throughput, throughput_of_cells
 from spark.analysis.timeline import longest_silences, rates_by_phase
-from spark.experiments.finished import files_of, ledgers_of, machine_of
+from spark.experiments.finished import failures_of, files_of, ledgers_of, machine_of, missing_cells
 
 Row = dict[str, Any]
 
@@ -25,6 +25,8 @@ class Tables(NamedTuple):
     run: str
     machine: Row
     ledgers: list[Row]
+    missing: list[str]  # cells that the plan wants and that are not finished
+    failures: list[Row]  # `cell` and `reason`, also of cells that were measured later
     throughput: list[Row]
     speedup: list[Row]
     dominance: list[Row]
@@ -41,9 +43,12 @@ class Tables(NamedTuple):
 
 
 def read_tables(spark: SparkSession, run: Path) -> Tables:
-    """Raises `ExperimentError`."""
+    """Raises `ExperimentError`.
+
+    In one partition nothing has to be shuffled, so that each table takes one short task.
+    """
     seconds, latencies, usage, bins, phases = (
-        _read(spark, run, table).cache() for table in ("seconds", "latencies", "usage", "bins", "phases")
+        _read(spark, run, table).coalesce(1).cache() for table in ("seconds", "latencies", "usage", "bins", "phases")
     )
     cells = throughput_of_cells(steady(seconds)).cache()
     kinds = throughput(cells).cache()
@@ -54,6 +59,8 @@ def read_tables(spark: SparkSession, run: Path) -> Tables:
         run=run.name,
         machine=machine_of(run),
         ledgers=ledgers_of(run),
+        missing=missing_cells(run),
+        failures=failures_of(run),
         throughput=_rows(kinds, *_CELL),
         speedup=gained,
         dominance=_rows(dominance(kinds), "subscriptions", "accesspoints", "matchers"),

@@ -22,6 +22,7 @@ SCHEMA = """
 _TIME_MS = (946_684_800_000, 4_102_444_800_000)  # the years 2000 to 2099
 _SECONDS_MAX = 86_400.0
 _CPU_S_MAX = 1e9
+_COUNT_MAX = 10**12  # more than ten million a second for a day; nine million of them can be added up
 
 
 def samples_of(lines: DataFrame) -> DataFrame:
@@ -40,6 +41,20 @@ def samples_of(lines: DataFrame) -> DataFrame:
     )
 
 
+def _given_counts() -> list[Column]:
+    """Of all that is added up; null where it is not given, which adds nothing."""
+    return [
+        f.forall(f.map_values("counts"), _counts),
+        f.forall("latencies", lambda part: f.forall(part["buckets"], lambda bucket: _counts(bucket["count"]))),
+        f.forall("anchors", lambda hit: _counts(hit["count"])),
+        _counts(f.col("anchors_missed")),
+    ]
+
+
+def _counts(number: Column) -> Column:
+    return number.between(0, _COUNT_MAX)
+
+
 def _is_sample() -> Column:
     """What compares with nothing is null, which is no sample; NaN is larger than any number."""
     needed = [f.col(name).isNotNull() for name in IDENTITY]
@@ -48,6 +63,8 @@ def _is_sample() -> Column:
         f.col("time_ms").between(*_TIME_MS),
         f.col("seconds").between(0.0, _SECONDS_MAX),
         f.col("cpu_s").between(0.0, _CPU_S_MAX),
+        _counts(f.col("number")),
+        *(f.coalesce(given, f.lit(True)) for given in _given_counts()),
     ]
     is_known = f.col("v") == VERSION
     for column in needed:

@@ -17,6 +17,7 @@ _GRAINS = 1_000_000  # to which a share is rounded
 
 class Statistics(NamedTuple):
     posts: int
+    vocabulary: int  # the most frequent words, of whose pairs it was counted how often they occur
     frequencies: DataFrame  # word, posts, rank
     cooccurrences: DataFrame  # first, second, posts; the first is the more frequent one
     sample: DataFrame  # words, of some posts
@@ -26,16 +27,23 @@ class Statistics(NamedTuple):
 def statistics(posts: DataFrame, vocabulary: int = VOCABULARY) -> Iterator[Statistics]:
     """From a column `text`. What it gives can be read until it is left.
 
-    The words of each post are kept, on disk where memory ends, because they are read several times.
+    The words of each post are kept, on disk where memory ends, because they are read several times. Each core has some:
+    a compressed file is one partition.
     """
-    stemmed = with_stems(posts).persist(StorageLevel.MEMORY_AND_DISK)
+    cores = posts.sparkSession.sparkContext.defaultParallelism
+    spread = posts.select("text")
+    if spread.rdd.getNumPartitions() < cores:
+        spread = spread.repartition(cores)
+    stemmed = with_stems(spread).persist(StorageLevel.MEMORY_AND_DISK)
     counted = frequencies(stemmed).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         frequent = counted.where(F.col("rank") <= vocabulary)
         # Bounded by the vocabulary: this and the broadcast are all that the driver holds.
         words = [row.word for row in frequent.orderBy("rank").select("word").collect()]
         posts_counted = stemmed.count()
-        yield Statistics(posts_counted, counted, cooccurrences(stemmed, words), sample(stemmed, posts_counted))
+        yield Statistics(
+            posts_counted, vocabulary, counted, cooccurrences(stemmed, words), sample(stemmed, posts_counted)
+        )
     finally:
         counted.unpersist()
         stemmed.unpersist()

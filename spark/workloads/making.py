@@ -86,8 +86,11 @@ def _subscriptions(spark: SparkSession, request: Workload) -> Iterator[DataFrame
         case _ if request.data is None:
             yield word_subscriptions.generate(rows, *of)
         case _:
-            with statistics(_recorded(spark, request)) as found:
-                yield recorded_words.generate(rows, *of, found)
+            with (
+                statistics(_recorded(spark, request)) as found,
+                recorded_words.generated(rows, *of, found) as subscribed,
+            ):
+                yield subscribed
 
 
 def _recorded(spark: SparkSession, request: Workload) -> DataFrame:

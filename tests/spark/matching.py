@@ -3,6 +3,7 @@
 from pathlib import Path
 from statistics import fmean, stdev
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 
@@ -11,8 +12,14 @@ from braid.matching.index import MatchIndex
 from braid.matching.meaning import accepts, read_publication
 from braid.subscription import SubscriptionRecord, check_subscription, decode_subscription
 from spark.errors import ExperimentError
+from spark.experiments import stored
+from spark.requests import SUBSCRIPTIONS, Workload
+from spark.running import make_workload
+from spark.words import Statistics
 from spark.workloads import word_shares, zone_subscriptions
 from spark.workloads.fleets import CITY
+from spark.workloads.recorded_words import Class, placed
+from spark.workloads.recorded_words import terms as recorded_terms
 from spark.workloads.subscriptions import SHARE_MAX, Rung, blended, share_of
 from spark.workloads.word_subscriptions import demands_for
 from tests.spark.recordings import record_posts
@@ -21,6 +28,8 @@ from tests.spark.workload_cases import published, rows_of, subscriptions
 __all__ = [
     "test_a_ladder_gives_the_wanted_share",
     "test_many_words_are_demanded_where_few_posts_shall_match",
+    "test_of_a_large_class_some_members_have_places",
+    "test_pairs_are_of_the_words_whose_pairs_were_counted",
     "test_publications_match_as_often_as_asked",
     "test_recorded_posts_match_as_often_as_asked",
     "test_too_few_subscriptions",
@@ -53,10 +62,52 @@ def test_publications_match_as_often_as_asked(spark: SparkSession, on: str, rows
 
 def test_recorded_posts_match_as_often_as_asked(spark: SparkSession, tmp_path: Path) -> None:
     record_posts(tmp_path, [row["text"] for row in published(spark, "posts")[:400]])
-    counts = matched(
-        records_of(subscriptions(spark, "posts", 500, 5, tmp_path)), rows_of(spark, "posts", 400, data=tmp_path)
-    )
+    asked = subscriptions(spark, "posts", 500, 5, tmp_path)
+    counts = matched(records_of(asked), rows_of(spark, "posts", 400, data=tmp_path))
     assert fmean(counts) == pytest.approx(5, rel=TOLERANCE)
+    assert [row["number"] for row in asked] == list(range(500))
+    # Those who take the first rows of the files take them in the order of their numbers; there are as many files as
+    # were asked for, and the same rows in them.
+    out = tmp_path / "written"
+    request = Workload(
+        kind=SUBSCRIPTIONS, on="posts", rows=500, seed=7, out=out, matches=5, data=tmp_path, partitions=3
+    )
+    assert make_workload(request)["rows"] == 500
+    files = [pq.read_table(file).to_pylist() for file in stored.files_in(out)]
+    assert len(files) == 3
+    assert [row for file in files for row in file] == [row.asDict() for row in asked]
+
+
+def test_of_a_large_class_some_members_have_places(spark: SparkSession) -> None:
+    terms = [(1, 3, [f"word{number}"], 9) for number in range(200)]
+    terms += [(2, 0, ["white", f"house{number}"], 1) for number in range(3)]
+    terms += [(1, 0, ["rare"], 1)]
+    counted = spark.createDataFrame(terms, "size int, power int, words array<string>, posts long")
+
+    def found(partitions: int) -> dict[tuple[int, int], list[Row]]:
+        rows = placed(counted.repartition(partitions), [Class(1, 3), Class(2, 0)], most=5).collect()
+        rows.sort(key=lambda row: int(row["place"]))
+        return {of: [row for row in rows if (row["size"], row["power"]) == of] for of in ((1, 3), (2, 0), (1, 0))}
+
+    places = found(1)
+    assert {of: [row["place"] for row in rows] for of, rows in places.items()} == {
+        (1, 3): list(range(len(places[1, 3]))),
+        (2, 0): [0, 1, 2],  # they are few, so all of them have one
+        (1, 0): [],  # nobody asked for these
+    }
+    assert 2 <= len(places[1, 3]) <= 10
+    assert found(3) == places
+
+
+def test_pairs_are_of_the_words_whose_pairs_were_counted(spark: SparkSession) -> None:
+    """All others are left out of what each process has to hold."""
+    ranked = [("rain", 9, 1), ("madrid", 8, 2), ("seldom", 1, 3)]
+    frequencies = spark.createDataFrame(ranked, "word string, posts long, rank int")
+    pairs = spark.createDataFrame(
+        [("rain", "madrid", 4), ("rain", "seldom", 1)], "first string, second string, posts long"
+    )
+    found = recorded_terms(Statistics(10, 2, frequencies, pairs, frequencies)).collect()
+    assert sorted(row["words"] for row in found) == [["madrid"], ["rain"], ["rain", "madrid"], ["seldom"]]
 
 
 def test_many_words_are_demanded_where_few_posts_shall_match() -> None:

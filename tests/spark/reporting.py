@@ -14,22 +14,27 @@ from spark.experiments.machine import machine
 from spark.experiments.plan import Cell, Plan, Scaling
 from spark.experiments.results import Results, Rows
 from spark.experiments.sampling import layer_of
-from spark.report import pictures
+from spark.report import findings, pictures
 from spark.report.conditions import other_conditions
 from spark.report.difference import ScalingChange, changes, scaling_changes, summary
 from spark.report.making import make_report
 from spark.report.model import model
 from spark.report.page import page
-from spark.report.tables import read_tables
+from spark.report.tables import Tables, read_tables
 from spark.requests import Report
 
 __all__ = [
+    "tables_of_a_run",
     "test_a_damaged_earlier_run_costs_the_difference_and_nothing_else",
     "test_a_difference_counts_when_it_is_larger_than_that_of_repetitions",
     "test_a_law_that_does_not_fit_predicts_nothing",
+    "test_a_law_through_two_points_says_nothing_of_itself",
+    "test_figures_that_are_left_out_are_named",
     "test_other_conditions_are_told_with_the_difference",
     "test_repetitions_and_scalings_are_told_apart",
+    "test_routing_and_workload_are_conditions",
     "test_the_page_shows_what_was_measured",
+    "test_what_is_missing_was_lost_or_has_failed_is_told",
 ]
 
 SPEEDS = {"2-2-1": 1400, "2-2-2": 1500, "1-1-1": 1000, "1-2-1": 1500, "1-3-1": 1800, "1-2-2": 1600}
@@ -73,10 +78,14 @@ def scaled(steps: str) -> Rows:
     return Rows(tables, {"sent": 5000, "lost": 0})
 
 
-def test_the_page_shows_what_was_measured(spark: SparkSession, tmp_path: Path) -> None:
-    measured(tmp_path, "aaa")
-    now = measured(tmp_path, "bbb", 1.5)
-    tables = read_tables(spark, now.directory)
+@pytest.fixture(scope="module")
+def tables_of_a_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """Read once for all that only look at them."""
+    return read_tables(spark, measured(tmp_path_factory.mktemp("measured"), "bbb", 1.5).directory)
+
+
+def test_the_page_shows_what_was_measured(tables_of_a_run: Tables) -> None:
+    tables = tables_of_a_run
     assert [row["delivered_s"] for row in tables.throughput if row["configuration"] == "1-3-1"] == [2700]
     assert tables.laws[1000].processors_max == tables.matcher_laws[1000].processors_max == 3
     slower = [{**row, "delivered_s": row["delivered_s"] / 1.5} for row in tables.throughput]
@@ -97,16 +106,55 @@ def test_the_page_shows_what_was_measured(spark: SparkSession, tmp_path: Path) -
         "matcher 1 → 3 from 1-1-1 with 1,000 subscriptions, at 2,000 publications per second, took 2.0 s and moved 700 "
         "subscriptions, those that came meanwhile among them; the longest time without any delivery",
         "was 50 ms, in bins of 50 ms. 2,000 notifications came per second before it and 2,000 after it.",
-        "Of 16,800 publications in 5 cells 0 were lost, 0 came twice and 0 out of order.",
+        "Of 16,800 publications in 5 cells 0 were lost, 0 came twice, 0 out of order and 0 unwanted.",
+        " · 5 of 5 cells in 0.4 minutes</p>",
         "Of 4 kinds of cells that both runs measured, 4 are faster, 0 slower and 0 about the same",
         "<td>1,000</td><td>1,500</td><td>50% faster</td>",
         "were <b>not measured</b>",
     ):
         assert sentence in made, sentence
+    captions = re.findall(r"<figcaption>[^<]*\(Figure (\d+)\)[^<]*</figcaption>", made)
+    assert captions == ["7", "9", "8", "11", "12", "13"]
+    assert re.findall(r"<li>(Left out [^<]*)</li>", made) == [
+        "Left out for want of two exit points with two numbers of matchers: Figure 10."
+    ]
 
 
-def test_a_difference_counts_when_it_is_larger_than_that_of_repetitions(spark: SparkSession, tmp_path: Path) -> None:
-    before = read_tables(spark, measured(tmp_path, "aaa").directory)
+def test_figures_that_are_left_out_are_named(tables_of_a_run: Tables) -> None:
+    alone = [row for row in tables_of_a_run.speedup if row["configuration"] == "1-1-1"]
+    some = tables_of_a_run._replace(throughput=[], speedup=alone, dominance=[], silences=[])
+    found = findings.left_out(some)
+    assert [sentence.rpartition(": ")[2] for sentence in found] == [
+        *("Figure 7.", "Figure 8.", "Figures 9, 11 and 12.", "Figure 10.", "Figure 13."),
+    ]
+    two = [{**row, "matchers": 3, "exitpoints": 2} for row in tables_of_a_run.speedup if row["exitpoints"] == 2]
+    assert findings.left_out(tables_of_a_run._replace(speedup=[*tables_of_a_run.speedup, *two])) == []
+
+
+def test_what_is_missing_was_lost_or_has_failed_is_told(tables_of_a_run: Tables) -> None:
+    first, second, *others = tables_of_a_run.ledgers
+    tables = tables_of_a_run._replace(
+        ledgers=[{**first, "lost": 3, "unwanted": 1200}, second],
+        missing=[others[0]["cell"], others[1]["cell"]],
+        failures=[
+            {"cell": others[0]["cell"], "reason": "the first reason"},
+            {"cell": others[0]["cell"], "reason": "its cluster did not come up"},
+            {"cell": second["cell"], "reason": "a scaling was aborted"},
+        ],
+    )
+    made = page(tables)
+    assert " · 2 of 4 cells in " in made
+    for sentence in (
+        f"2 of 4 cells are missing, and nothing here counts them: {others[0]['cell']} (its cluster did not come up); "
+        f"{others[1]['cell']} (not measured yet).",
+        f"Cells that failed before they were measured: {second['cell']} (a scaling was aborted).",
+        f"3 were lost, 0 came twice, 0 out of order and 1,200 unwanted: {first['cell']} (3 lost, 1,200 unwanted).",
+    ):
+        assert sentence in made, sentence
+
+
+def test_a_difference_counts_when_it_is_larger_than_that_of_repetitions(tables_of_a_run: Tables) -> None:
+    before = tables_of_a_run
 
     def now(share: float, apart: float, repetitions: int = 3) -> str:
         rows = [
@@ -129,9 +177,9 @@ def test_a_difference_counts_when_it_is_larger_than_that_of_repetitions(spark: S
     assert "or 33% where nothing was repeated" in summary(changes(before, before))
 
 
-def test_a_law_that_does_not_fit_predicts_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    tables = read_tables(spark, measured(tmp_path, "aaa").directory)
-    law = ScalingLaw(0.25, 0.0, 0.9, 8)
+def test_a_law_that_does_not_fit_predicts_nothing(tables_of_a_run: Tables) -> None:
+    tables = tables_of_a_run
+    law = ScalingLaw(0.25, 0.0, 0.9, 8, 3)
     good = "".join(model(tables._replace(laws={1000: law}, matcher_laws={1000: law})))
     for sentence in (
         "the model has a ceiling of 4.00 times one, however many there are; with 16 processors it would have 3.37",
@@ -153,14 +201,35 @@ def test_a_law_that_does_not_fit_predicts_nothing(spark: SparkSession, tmp_path:
         assert sentence not in bad, sentence
 
 
+def test_a_law_through_two_points_says_nothing_of_itself(tables_of_a_run: Tables) -> None:
+    """It was measured with two and with three processors, so that R² is 1 whatever was measured."""
+    assert tables_of_a_run.matcher_laws[1000].r_squared == pytest.approx(1)
+    made = "".join(model(tables_of_a_run))
+    for sentence in (
+        "(measured: up to 3, at 2 numbers beyond one, through which the law goes in any case).",
+        "matchers, by the model, at 2 numbers beyond one, through which the law goes in any case, at ",
+        "<td>says nothing</td><td>3</td>",
+    ):
+        assert sentence in made, sentence
+    law = ScalingLaw(0.25, 0.0, 0.9, 8, 3)
+    judged = "".join(model(tables_of_a_run._replace(laws={1000: law}, matcher_laws={1000: law})))
+    assert "in any case" not in judged
+    assert "<td>0.90</td><td>8</td>" in judged
+
+
 def test_a_damaged_earlier_run_costs_the_difference_and_nothing_else(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tables_of_a_run: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, now = measured(tmp_path, "aaa"), measured(tmp_path, "bbb")
     for path in (*before.directory.glob("*/seconds.parquet"), *before.directory.glob("*/usage.parquet")):
         pq.write_table(pq.read_table(path).drop_columns(["lasted_s"]), path)  # as runs were written once
+
+    def read_before(spark: SparkSession, run: Path) -> Tables:
+        return tables_of_a_run if run == now.directory else read_tables(spark, run)
+
     with monkeypatch.context() as patch:
-        # A page takes ten seconds, and only what is read for it is asked here.
+        # How a run is read that is whole, and shown, is asked by other tests.
+        patch.setattr("spark.report.tables.read_tables", read_before)
         patch.setattr("spark.report.page.page", lambda _now, _before, why: str(why))
         made = make_report(Report(results=tmp_path / "small"))
         assert (made["of"], made["against"], made["note"]) == ("bbb", "aaa", None)
@@ -168,13 +237,15 @@ def test_a_damaged_earlier_run_costs_the_difference_and_nothing_else(
         made = make_report(Report(results=tmp_path / "small"))
         assert (made["against"], made["note"]) == (None, Path(made["out"]).read_text())
         assert made["note"].startswith("The difference to aaa is left out: ")
-    next(before.directory.glob("*/cell.json")).write_bytes(b"not what was written")
-    made = make_report(Report(results=tmp_path / "small"))
-    assert (made["of"], made["against"]) == ("bbb", None)
-    assert made["note"].startswith("The difference to aaa is left out: ")
-    shown = Path(made["out"]).read_text()
-    assert "The difference to aaa is left out: " in shown
-    assert "1-3-1 delivers most" in shown
+    with monkeypatch.context() as patch:
+        patch.setattr("spark.report.tables.read_tables", read_before)
+        next(before.directory.glob("*/cell.json")).write_bytes(b"not what was written")
+        made = make_report(Report(results=tmp_path / "small"))
+        assert (made["of"], made["against"]) == ("bbb", None)
+        assert made["note"].startswith("The difference to aaa is left out: ")
+        shown = Path(made["out"]).read_text()
+        assert "The difference to aaa is left out: " in shown
+        assert "1-3-1 delivers most" in shown
     next(now.directory.glob("*/bins.parquet")).write_bytes(b"not what was written")
     with pytest.raises(ExperimentError, match=r"bins\.parquet cannot be read"):
         make_report(Report(results=tmp_path / "small"))
@@ -205,8 +276,29 @@ def test_repetitions_and_scalings_are_told_apart(spark: SparkSession, tmp_path: 
     assert "1-2-2 over 1-2-1" in picture
 
 
-def test_other_conditions_are_told_with_the_difference(spark: SparkSession, tmp_path: Path) -> None:
-    now = read_tables(spark, measured(tmp_path, "aaa").directory)
+def test_routing_and_workload_are_conditions(tables_of_a_run: Tables) -> None:
+    """A plan that does not name one has cells without it."""
+
+    def named(**conditions: Any) -> Tables:
+        ledgers = [{**one, "as": {**one["as"], **conditions}} for one in tables_of_a_run.ledgers]
+        return tables_of_a_run._replace(ledgers=ledgers)
+
+    stored = {"publications": "readings", "subscriptions": "alarms"}
+    before, now = named(routing="anchored"), named(workload=stored)
+    (told,) = other_conditions(before, now)
+    assert told == (
+        "Cells of the same name were not measured in the same way: routing anchored before and not named now; "
+        "workload not named before and publications readings, subscriptions alarms now."
+    )
+    made = page(now, before)
+    assert " · workload publications readings, subscriptions alarms · 5 of 5 cells" in made
+    assert told in made
+    silent = [{name: value for name, value in one.items() if name != "as"} for one in before.ledgers]
+    assert other_conditions(before._replace(ledgers=silent), now) == []
+
+
+def test_other_conditions_are_told_with_the_difference(tables_of_a_run: Tables) -> None:
+    now = tables_of_a_run
     assert other_conditions(now, now) == []
     ledgers = [{**one, "as": {**one["as"], "seconds": 20, "warm_up_s": 7}} for one in now.ledgers]
     before = now._replace(

@@ -9,6 +9,7 @@ import pytest
 from spark.errors import ExperimentError
 from spark.experiments import driver
 from spark.experiments.driver import Failed, Outcome, run_plan, weight_s
+from spark.experiments.finished import failures_of, missing_cells
 from spark.experiments.machine import RUNS, code_of, commit_of
 from spark.experiments.plan import Cell, Plan
 from spark.experiments.results import Results, Rows
@@ -50,6 +51,22 @@ async def test_finished_cells_are_not_measured_again(tmp_path: Path, monkeypatch
     again = Watching()
     assert await run_plan(PLAN, results, again) == Outcome(0, 3, [failed])
     assert again.begun == ["1-2-1_10_flood_1"]
+
+
+async def test_of_a_cell_that_failed_the_reason_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def succeeds(cell: Cell, directory: Path, say: object) -> Rows:
+        return Rows({"seconds": [(1, 5, 5, 1.0)]}, {"sent": 5, "lost": 0})
+
+    monkeypatch.setattr(driver, "measure", measured)
+    results = Results(tmp_path, "small", "abc")
+    await run_plan(PLAN, results, Watching())
+    assert missing_cells(results.directory) == ["1-2-1_10_flood_1"]
+    known = [{"cell": "1-2-1_10_flood_1", "reason": "the cluster did not come up; its logs are in /there"}]
+    assert failures_of(results.directory) == known
+    monkeypatch.setattr(driver, "measure", succeeds)
+    await run_plan(PLAN, results, Watching())
+    assert missing_cells(results.directory) == []
+    assert failures_of(results.directory) == known
 
 
 async def test_of_a_cell_that_failed_the_logs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

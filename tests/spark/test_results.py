@@ -7,7 +7,15 @@ import pytest
 
 from spark.errors import ExperimentError
 from spark.experiments import finished
-from spark.experiments.finished import cells_of, files_of, finished_cells, ledgers_of, runs_of
+from spark.experiments.finished import (
+    cells_of,
+    failures_of,
+    files_of,
+    finished_cells,
+    ledgers_of,
+    missing_cells,
+    runs_of,
+)
 from spark.experiments.machine import machine
 from spark.experiments.plan import Plan
 from spark.experiments.results import TABLES, Results, Rows
@@ -146,6 +154,27 @@ def test_only_cells_of_the_plan_are_read(tmp_path: Path) -> None:
     results.write(CELL, ROWS)
     assert [cell.name for cell in finished_cells(results.directory)] == [CELL.name]
     assert cells_of(results.directory) == (1, 1)
+
+
+def test_what_a_plan_wants_and_has_not_is_known(tmp_path: Path) -> None:
+    plan = QUICK.model_copy(update={"configurations": ["1-2-1", "1-1-1"]})
+    results = Results(tmp_path, "quick", "abc")
+    assert missing_cells(results.directory) == []  # nobody knows what is wanted
+    results.describe(machine(), plan)
+    assert missing_cells(results.directory) == ["1-2-1_1000_flood_1", "1-1-1_1000_flood_1"]
+    results.write(CELL, ROWS)
+    assert missing_cells(results.directory) == ["1-1-1_1000_flood_1"]
+
+
+def test_a_failure_is_known_when_the_cell_was_measured_later(tmp_path: Path) -> None:
+    results = Results(tmp_path, "quick", "abc")
+    results.describe(machine(), QUICK)
+    assert failures_of(results.directory) == []
+    results.note_failure(CELL, "its cluster\ndid not come up")
+    results.write(CELL, ROWS)
+    with (results.directory / "failures.ndjson").open("a") as failures:
+        failures.write('{"cell": "1-2-1_10')
+    assert failures_of(results.directory) == [{"cell": CELL.name, "reason": "its cluster\ndid not come up"}]
 
 
 def test_a_cell_that_the_plan_wants_otherwise_by_now_is_measured_anew(tmp_path: Path) -> None:

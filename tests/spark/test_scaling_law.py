@@ -11,7 +11,7 @@ parameters = st.floats(0, 0.5), st.floats(0, 0.05)
 
 @given(*parameters)
 def test_it_finds_the_law_that_made_the_points(contention: float, coherence: float) -> None:
-    law = ScalingLaw(contention, coherence, 1.0, 6)
+    law = ScalingLaw(contention, coherence, 1.0, 6, 5)
     found = fit([(p, law.speedup(p)) for p in range(1, 7)])
     assert found is not None
     assert found.contention == pytest.approx(contention, abs=1e-6)
@@ -33,15 +33,25 @@ def test_two_unknowns_need_two_configurations() -> None:
     assert fit([(1, 1.0)]) is None
 
 
+@given(st.floats(1.0, 1.9), st.floats(1.0, 1.9))
+def test_two_configurations_say_nothing_of_how_well_it_fits(two: float, three: float) -> None:
+    found = fit([(1, 1.0), (2, two), (3, three)])
+    assert found is not None
+    assert not found.is_judged
+    judged = fit([(1, 1.0), (2, two), (3, three), (4, two)])
+    assert judged is not None
+    assert judged.is_judged
+
+
 def test_where_it_is_fastest() -> None:
-    assert ScalingLaw(0.0, 0.01, 1.0, 3).peak == pytest.approx(10.0)
-    assert ScalingLaw(0.1, 0.0, 1.0, 3).peak == float("inf")
+    assert ScalingLaw(0.0, 0.01, 1.0, 3, 3).peak == pytest.approx(10.0)
+    assert ScalingLaw(0.1, 0.0, 1.0, 3, 3).peak == float("inf")
 
 
 def test_what_no_number_of_slices_is_beyond() -> None:
-    assert ScalingLaw(0.25, 0.0, 1.0, 3).ceiling == 4.0
-    assert ScalingLaw(0.0, 0.0, 1.0, 3).ceiling == float("inf")
-    peaked = ScalingLaw(0.1, 0.01, 1.0, 3)
+    assert ScalingLaw(0.25, 0.0, 1.0, 3, 3).ceiling == 4.0
+    assert ScalingLaw(0.0, 0.0, 1.0, 3, 3).ceiling == float("inf")
+    peaked = ScalingLaw(0.1, 0.01, 1.0, 3, 3)
     assert peaked.ceiling == pytest.approx(max(peaked.speedup(p / 100) for p in range(100, 3000)), rel=1e-4)
 
 

@@ -86,7 +86,8 @@ def test_hottest_anchors_are_summed_over_slices_and_seconds(spark: SparkSession)
 
 
 def test_lines_that_are_no_samples_are_left_out(spark: SparkSession) -> None:
-    good = encode_sample(sample("matcher-1", 1)).decode()
+    counted = sample("matcher-1", 1, latencies=[latency("matched", _1000=90)], anchors=hits(a=7))
+    good = encode_sample(counted).decode()
     given = [good, good[:50], "", "[]", good.replace('"v":1', '"v":2'), good.replace('"matcher-1"', "null")]
     given += [
         re.sub(pattern, text, good)
@@ -100,6 +101,13 @@ def test_lines_that_are_no_samples_are_left_out(spark: SparkSession) -> None:
             ('"seconds":[^,]*,', '"seconds":NaN,'),
             ('"seconds":[^,]*,', '"seconds":-1,'),
             ('"seconds":[^,]*,', '"seconds":1e300,'),
+            *(
+                (f'"{name}":{count}', f'"{name}":{wrong}')
+                for name, count in (("publications", 100), ("count", 90), ("count", 7), ("anchors_missed", 0))
+                for wrong in (2**62, -1)  # two of the first cannot be added
+            ),
+            ('"number":1', f'"number":{2**62}'),
+            ('"number":1', f'"number":-{2**62}'),
         )
     ]
     assert len(set(given)) == len(given)
@@ -107,3 +115,5 @@ def test_lines_that_are_no_samples_are_left_out(spark: SparkSession) -> None:
     assert [(row.slice, row.number, row.counts) for row in rows] == [
         ("matcher-1", 1, {"messages": 10, "publications": 100})
     ]
+    without = [re.sub(f'"{name}":[^,]*,', "", good) for name in ("anchors_missed", "rss_bytes")]
+    assert samples_of(spark.createDataFrame([(line,) for line in without], "value string")).count() == 2
