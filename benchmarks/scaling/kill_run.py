@@ -9,12 +9,13 @@ from typing import Any
 from benchmarks.local_cluster import LocalCluster
 from benchmarks.scaling.asking import take
 from benchmarks.scaling.experiment import Running
-from benchmarks.scaling.kill_cases import WAY_BACK, Case, next_case, step_from
+from benchmarks.scaling.kill_cases import WAY_BACK, Case, next_case
 from benchmarks.scaling.killing import MISSED, Killer
 from benchmarks.scaling.kills import Attempt
 from benchmarks.scaling.measured import Scaled
 from benchmarks.scaling.steps import configured
 from braid.client import BraidError
+from braid.topology import CONFIGURED_LAYERS
 
 _SETTLES_S_MAX = 60.0
 _BEHIND_S_MAX = 0.5  # what may be under way when deliveries have caught up
@@ -54,12 +55,12 @@ class KillRun:
             self._pending.remove(case)
 
     async def _attempt(self, running: Running, killer: Killer) -> Attempt:
-        matchers = len(configured(await running.client.cluster(), "matcher"))
-        case = next_case(self._pending, matchers)
+        shown = await running.client.cluster()
+        case, step = next_case(self._pending, {layer: len(configured(shown, layer)) for layer in CONFIGURED_LAYERS})
         about = f"{len(self._pending)} cases left; {case.participant or 'nobody'} in {case.phase or 'no phase'}: "
         if case != WAY_BACK:
             killer.aim(case)
-        scaled = await take(running.client, step_from(matchers), lambda text: running.say(about + text))
+        scaled = await take(running.client, step, lambda text: running.say(about + text))
         hit = MISSED if case == WAY_BACK else await asyncio.to_thread(killer.hit)
         running.say(about + "waiting until everybody is back")
         return Attempt(case, hit, scaled, await self._settled(running))

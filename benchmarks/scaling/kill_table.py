@@ -11,7 +11,7 @@ def kill_table(kills: Kills) -> str:
     lines = [
         f"{killed} kills in {len(kills.kills)} scalings of one cluster, {kills.subscriptions:,} subscriptions loaded "
         f"in {kills.load_s} s",
-        f"  {'participant':<12} {'killed':<14} {'scaling':<14} {'aimed':<9} {'hit':<9} {'end':<8} {'total s':>8} "
+        f"  {'participant':<19} {'killed':<14} {'scaling':<17} {'aimed':<9} {'hit':<9} {'end':<8} {'total s':>8} "
         f"{'back s':>7} {'gap ms':>7} {'wait ms':>8}",
         *map(_row, kills.kills),
         *ledger(kills),
@@ -29,7 +29,7 @@ def _row(kill: Kill) -> str:
     against = "" if kill.by_rule else "  against the rule"
     reason = f"  {kill.reason}" if kill.reason else ""
     return (
-        f"  {kill.participant or '-':<12} {kill.victim or 'nobody':<14} {kill.step:<14} {kill.aimed or '-':<9} "
+        f"  {kill.participant or '-':<19} {kill.victim or 'nobody':<14} {kill.step:<17} {kill.aimed or '-':<9} "
         f"{kill.hit or '-':<9} {kill.state:<8} {kill.total_s:>8.2f} {kill.back_s:>7.1f} {kill.longest_gap_ms:>7,} "
         f"{_wait(kill)}{against}{reason}"
     )

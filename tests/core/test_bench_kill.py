@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from benchmarks.scaling.kill_cases import (
+    ACCESSPOINT,
     COORDINATOR,
     EXITPOINT,
-    NEW_MATCHER,
     OLD_MATCHER,
     OVER,
     PARTICIPANTS,
@@ -18,7 +18,6 @@ from benchmarks.scaling.kill_cases import (
     ends_by_rule,
     has_reached,
     next_case,
-    step_from,
     victim_of,
 )
 from benchmarks.scaling.kill_table import kill_table
@@ -26,38 +25,66 @@ from benchmarks.scaling.killing import MISSED, Hit
 from benchmarks.scaling.kills import Attempt, Kills, kills_of
 from benchmarks.scaling.measured import Observed, Scaled
 from benchmarks.scaling.receiving import Received
-from benchmarks.scaling.steps import Step
 from benchmarks.scaling.subscribing import Subscribed, _Answer, _Newcomer, _Problem
-from braid.topology import PHASES, Change, Configuration, Target
+from braid.topology import PHASES, Change, Configuration, Layer, Target
+
+NEW_MATCHER = "new matcher"
+
+
+def in_turn(pending: list[Case]) -> list[tuple[Case, str]]:
+    """From one slice of each layer on, every scaling is done."""
+    numbers: dict[Layer, int] = {"accesspoint": 1, "matcher": 1, "exitpoint": 1}
+    done = []
+    while pending:
+        case, step = next_case(pending, numbers)
+        done.append((case, f"{step.what}={step.value}"))
+        if case != WAY_BACK:
+            pending.remove(case)
+        numbers.update({layer: int(step.value) for layer in numbers if layer == step.what})
+    return done
 
 
 def test_every_case_has_its_turn_while_the_cluster_goes_up_and_down() -> None:
-    pending = cases_of([NEW_MATCHER, EXITPOINT], ["moving", "ending"])
-    matchers, done = 1, []
-    while pending:
-        case = next_case(pending, matchers)
-        done.append((matchers, case))
-        if case != WAY_BACK:
-            pending.remove(case)
-        matchers = int(step_from(matchers).value)
-    assert done == [
-        (1, Case(NEW_MATCHER, "moving")),
-        (2, Case(EXITPOINT, "moving")),
-        (1, Case(NEW_MATCHER, "ending")),
-        (2, Case(EXITPOINT, "ending")),
+    assert in_turn(cases_of([NEW_MATCHER, EXITPOINT], ["moving", "ending"])) == [
+        (Case(NEW_MATCHER, "moving"), "matcher=2"),
+        (Case(EXITPOINT, "moving"), "matcher=1"),
+        (Case(NEW_MATCHER, "ending"), "matcher=2"),
+        (Case(EXITPOINT, "ending"), "matcher=1"),
     ]
-    assert next_case([Case(NEW_MATCHER, "moving")], 2) == WAY_BACK  # nobody is new on the way down
-    assert step_from(2) == Step("matcher", "1")
     assert len(cases_of(PARTICIPANTS, PHASES)) == len(PARTICIPANTS) * len(PHASES)
 
 
+def test_who_comes_or_leaves_does_so_in_its_own_layer() -> None:
+    assert in_turn(cases_of(["leaving accesspoint", "new accesspoint", "new exitpoint"], ["moving"])) == [
+        (Case("new accesspoint", "moving"), "accesspoint=2"),
+        (Case("leaving accesspoint", "moving"), "accesspoint=1"),
+        (Case("new exitpoint", "moving"), "exitpoint=2"),
+    ]
+    assert in_turn(cases_of(["leaving exitpoint"], ["changing", "ending"])) == [
+        (WAY_BACK, "exitpoint=2"),
+        (Case("leaving exitpoint", "changing"), "exitpoint=1"),
+        (WAY_BACK, "exitpoint=2"),
+        (Case("leaving exitpoint", "ending"), "exitpoint=1"),
+    ]
+
+
 def test_the_victim_is_the_slice_that_is_meant() -> None:
-    target = Target(2, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-1",))
-    before = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
+    before = Configuration(1, ("accesspoint-1", "accesspoint-2"), ("matcher-1",), ("exitpoint-1",))
     assert victim_of(NEW_MATCHER, before) == ""
+    target = Target(2, ("accesspoint-1",), ("matcher-1", "matcher-2"), ("exitpoint-2",))
     during = msgspec.structs.replace(before, change=Change("scaling-1", PHASES[0], target, {}))
-    victims = {participant: victim_of(participant, during) for participant in PARTICIPANTS}
-    assert list(victims.values()) == ["matcher-1", "matcher-2", "accesspoint-1", "exitpoint-1", ""]
+    assert {participant: victim_of(participant, during) for participant in PARTICIPANTS} == {
+        OLD_MATCHER: "matcher-1",
+        ACCESSPOINT: "accesspoint-1",
+        EXITPOINT: "exitpoint-1",
+        COORDINATOR: "",
+        "new accesspoint": "",
+        "new matcher": "matcher-2",
+        "new exitpoint": "exitpoint-2",
+        "leaving accesspoint": "accesspoint-2",
+        "leaving matcher": "",
+        "leaving exitpoint": "exitpoint-1",
+    }
 
 
 @pytest.mark.parametrize(
