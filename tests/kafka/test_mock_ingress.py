@@ -82,3 +82,23 @@ async def test_what_is_accepted_is_read_sent_and_after_a_restart_only_what_was_n
         assert (again.sent[0].origin, again.sent[0].sequence) == (here.sent[1].origin, 2)
         await again.publish("p", "3")
         await until(lambda: again.ids() == ["1", "3"])
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+async def test_what_is_compressed_in_a_topic_is_read(mock_kafka: MockCluster, codec: str) -> None:
+    """By its producer, or by a broker that is told to: `compression.type` is not for us to choose."""
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    name = unique("ingress")
+    mock_kafka.make_topics(name)
+    producer = confluent_kafka.Producer({"bootstrap.servers": mock_kafka.bootstrap, "compression.type": codec})
+    producer.produce(name, b"x" * 1000, partition=1)
+    producer.flush(10)
+    settings = {"kafka": {"bootstrap": mock_kafka.bootstrap}, "ingress": {"log": "kafka", "topic": name}}
+    topic = IngressTopic("connpoint-1", Settings.model_validate(settings))
+    await topic.open()
+    try:
+        topic.assign({1: 0})
+        found = await topic.read(10, 10.0)
+        assert [record.value for record in found[1]] == [b"x" * 1000]
+    finally:
+        await topic.close()
