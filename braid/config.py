@@ -55,7 +55,10 @@ class Api(Section):
         le=65535,
         description="of the first connection point; the others follow; 0 lets the system choose",
     )
-    request_timeout_s: float = Field(10.0, gt=0, description="how long a call waits for matchers before it answers 503")
+    # Matchers count on it: what has moved to another one is still found at the first for a minute (`relocating.py`).
+    request_timeout_s: float = Field(
+        10.0, gt=0, lt=60, description="how long a call waits for matchers before it answers 503"
+    )
 
 
 class Limits(Section):

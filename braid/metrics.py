@@ -145,7 +145,7 @@ RECOVERY_SECONDS = Gauge(
 )
 PUBLICATIONS_GIVEN_UP = Gauge(
     "braid_publications_given_up",
-    "Publications given up for room before they expired (evicted), or not kept at all (no room), since start",
+    "Entries of publications given up for room before they expired (evicted), records not kept at all (no room)",
     ["why"],
 )
 PUBLICATIONS_HANDED_OVER = Gauge(

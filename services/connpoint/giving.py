@@ -63,13 +63,9 @@ class PastGiver:
         """It is stored, so whatever is not kept yet comes live, behind its past."""
         assert record.from_s is not None
         earlier = await self._find_earlier(record) if record.distinct else []
-        limit = self._settings.delivery.past_notifications_max
-        found = of_whole_moments(
-            fitting(
-                await self._past.find_past(record, record.from_s, limit, earlier),
-                self._settings.delivery.outbox_bytes_max // 2,
-            )
-        )
+        limit, bytes_max = self._settings.delivery.past_notifications_max, self._settings.delivery.outbox_bytes_max // 2
+        past = await self._past.find_past(record, record.from_s, limit, bytes_max, earlier)
+        found = of_whole_moments(fitting(past, bytes_max))
         given_from_s = max(record.from_s, math.nextafter(found.reached_s, math.inf))
         publications = await self._hand_out(record, found, given_from_s)
         if record.id in self._delivery:  # else it was ended, or moved away

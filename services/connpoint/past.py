@@ -46,15 +46,20 @@ class PastFinder:
         return [KeptPublication(kept.published_s, kept.content) for kept in found.newest]
 
     async def find_past(
-        self, record: SubscriptionRecord, from_s: float, limit: int, without: list[SubscriptionRecord]
+        self,
+        record: SubscriptionRecord,
+        from_s: float,
+        limit: int,
+        bytes_max: int,
+        without: list[SubscriptionRecord],
     ) -> Found:
-        """The newest of the past that it matches.
+        """The newest of the past that it matches, and no more than a few answers beyond as many bytes.
 
         What is kept already may have overtaken what its publisher published before: then that is waited for.
         """
         begun_s = time.monotonic()
         while True:
-            found = await self._find(record, from_s, math.inf, limit, without)
+            found = await self._find(record, from_s, math.inf, limit, without, bytes_max=bytes_max)
             is_in_order = found.unconfirmed.is_in_order(found.newest, time.time())
             if is_in_order or time.monotonic() - begun_s > _ORDER_S_MAX:
                 return found
@@ -67,6 +72,8 @@ class PastFinder:
         until_s: float,
         limit: int,
         without: list[SubscriptionRecord],
+        *,
+        bytes_max: float = math.inf,
     ) -> Found:
         """A publication may be kept by two matchers for a while after a scaling; it counts once.
 
@@ -86,7 +93,8 @@ class PastFinder:
                 found |= {key_of(kept): kept for kept in answer.found if kept.published_s > reached_s}
             now_s = time.time()  # something may have expired while it waited here for the others
             found = {key: kept for key, kept in found.items() if kept.expires_s > now_s}
-            if reached_s == -math.inf or len(found) > limit or time.monotonic() - begun_s > _FIND_S_MAX:
+            is_enough = len(found) > limit or sum(len(kept.content) for kept in found.values()) > bytes_max
+            if reached_s == -math.inf or is_enough or time.monotonic() - begun_s > _FIND_S_MAX:
                 break
             until_s = math.nextafter(reached_s, math.inf)
         newest = sorted(found.values(), key=lambda kept: (kept.published_s, kept.sequence, kept.place), reverse=True)

@@ -4,6 +4,7 @@ It has the bounds of what is remembered in memory. What it loses makes a compari
 nothing else: so whatever is damaged is kept aside and reported, and the matcher goes on without.
 """
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,15 @@ class PreviousDatabase:
         self._path = root / _NAME
         self._damaged_path = root / "damaged"
         self._database: Any = None
+        self._is_open = False
         self._failed = False
+        self._owed: dict[bytes, bytes | None] = {}  # not written yet; as many topics as are remembered at most
+        self._owes_all = False  # and nothing that is on disk counts
         self.damages: list[Damage] = []
 
     def open(self) -> dict[str, bytes]:
         """With all that it holds, by topic."""
+        self._is_open = True
         try:
             self._connect()
             return self._read()
@@ -41,35 +46,48 @@ class PreviousDatabase:
             return {}
 
     def write(self, several: Iterable[ChainChanges], *, sync: bool) -> None:
-        """All of them at once, in their order."""
-        if self._database is None:
+        """All of them at once, in their order, behind those that could not be written before: an older value that
+        stayed on disk would be compared with after the next start.
+        """
+        if not self._is_open:
             return  # nothing was asked of it before it was opened
-        if self._failed:
-            # LevelDB goes on writing behind the record it could not finish, where no reader will ever look.
-            self.close()
-            self._connect()
-            self._failed = False
-        written: dict[bytes, bytes | None] = {}
         for changes in several:
             if changes.is_cleared:
-                written = dict.fromkeys((*self._keys(), *written))
-            for topic, chain in changes.chains.items():
-                written[_TOPIC + topic.encode()] = chain
+                self._owed, self._owes_all = {}, True
+            self._owed.update({_TOPIC + topic.encode(): chain for topic, chain in changes.chains.items()})
         try:
-            batch = self._database.write_batch(sync=sync)
-            for key, value in written.items():
-                if value is None:
-                    batch.delete(key)
-                else:
-                    batch.put(key, sealed(key, value))
-            if sync:
-                batch.put(_SYNC_MARK, b"")  # an empty batch would not be written, so nothing would be forced
-            batch.write()
+            if self._failed:
+                # LevelDB goes on writing behind the record it could not finish, where no reader will ever look.
+                self._disconnect()
+                self._connect()
+                self._failed = False
+            self._write_owed(sync)
         except Exception:
             self._failed = True
             raise
+        self._owed, self._owes_all = {}, False
+
+    def _write_owed(self, sync: bool) -> None:
+        batch = self._database.write_batch(sync=sync)
+        for key in self._keys() if self._owes_all else ():
+            batch.delete(key)
+        for key, value in self._owed.items():
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, sealed(key, value))
+        if sync:
+            batch.put(_SYNC_MARK, b"")  # an empty batch would not be written, so nothing would be forced
+        batch.write()
 
     def close(self) -> None:
+        if self._owed:
+            with contextlib.suppress(plyvel.Error):  # there may be room by now
+                self.write([], sync=False)
+        self._is_open = False
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._database is not None:
             settle(self._database)
             self._database.close()

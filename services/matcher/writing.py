@@ -65,7 +65,9 @@ class RecordWriter:
             case Forget(ids):
                 self._storage.forget(ids, now_s)
             case KeepForeign(batches):
-                self._storage.put([one for batch in batches for one in filed_publications(batch, now_s)], now_s)
+                if self._storage.put([one for batch in batches for one in filed_publications(batch, now_s)], now_s):
+                    # Whoever has it hands it over again when its window has gone.
+                    raise StorageFullError("the window of what is handed over is being given up for want of room")
             case RemoveKept(batches):
                 self._storage.remove_publications(
                     [one for batch in batches for one in filed_publications(batch, now_s)]

@@ -78,7 +78,12 @@ class Kepts(PastFinder):
         self.reached_s = -math.inf
 
     async def find_past(
-        self, record: SubscriptionRecord, from_s: float, limit: int, without: list[SubscriptionRecord]
+        self,
+        record: SubscriptionRecord,
+        from_s: float,
+        limit: int,
+        bytes_max: int,
+        without: list[SubscriptionRecord],
     ) -> Found:
         judge, others = Judge(record), [Judge(other) for other in without]
         await asyncio.sleep(0.01)

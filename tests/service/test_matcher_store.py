@@ -250,6 +250,17 @@ async def test_on_a_full_disk_what_others_hand_over_is_refused(tmp_path: Path) -
     await store.close()
 
 
+async def test_what_others_hand_over_for_a_window_that_is_being_given_up_is_refused(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    await keep(store, at(-1, 1))
+    windows = store._storage._publications  # type: ignore[attr-defined]  # DualDB has it
+    windows.leaving.update(windows.publication_windows())
+    failure = await written(lambda done: store.keep_foreign([at(-1, 2)], [], done))
+    assert isinstance(failure, StorageFullError)
+    assert await found(store) == [(1, 0)]
+    await store.close()
+
+
 async def test_what_others_hand_over_is_kept_and_remembered_also_after_a_start(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     ended = [record(f"s-{number}", distinct=True, until_s=NOW_S - number) for number in (2, 1)]

@@ -22,6 +22,7 @@ from tests.service.waiting import until
 
 FIRST, SECOND = "matcher-1", "matcher-2"
 ALWAYS = -math.inf
+MANY_BYTES = 10**9
 
 
 class Matchers(Questions):
@@ -60,8 +61,10 @@ def finder(matchers: Matchers) -> PastFinder:
     return PastFinder("connpoint-1", Settings(), matchers)
 
 
-async def find(matchers: Matchers, limit: int = 100, from_s: float = ALWAYS) -> tuple[list[int], bool]:
-    found = await finder(matchers).find_past(EVERYTHING, from_s, limit, [])
+async def find(
+    matchers: Matchers, limit: int = 100, from_s: float = ALWAYS, bytes_max: int = MANY_BYTES
+) -> tuple[list[int], bool]:
+    found = await finder(matchers).find_past(EVERYTHING, from_s, limit, bytes_max, [])
     return [one.sequence for one in found.newest], found.is_complete
 
 
@@ -69,14 +72,14 @@ async def test_what_all_matchers_have_comes_together_the_newest_first() -> None:
     matchers = Matchers(matcher_1=[at(1, 1), at(4, 4)], matcher_2=[at(3, 3), at(2, 2)])
     assert await find(matchers) == ([4, 3, 2, 1], True)
     other = record("s-2")
-    await finder(matchers).find_past(EVERYTHING, 1.5, 50, [other])
+    await finder(matchers).find_past(EVERYTHING, 1.5, 50, MANY_BYTES, [other])
     expected = FindPublications(4, 1, "connpoint-1", EVERYTHING, 1.5, math.inf, 50, [other])
     assert matchers.asked[1] == expected
 
 
 async def test_of_one_moment_the_later_places_are_newer() -> None:
     matchers = Matchers(matcher_1=[at(1, 2), kept(1, 1, published_s=1), kept(1, 0, published_s=1)], matcher_2=[])
-    found = await finder(matchers).find_past(EVERYTHING, ALWAYS, 10, [])
+    found = await finder(matchers).find_past(EVERYTHING, ALWAYS, 10, MANY_BYTES, [])
     assert [(one.sequence, one.place) for one in found.newest] == [(2, 0), (1, 1), (1, 0)]
 
 
@@ -267,3 +270,11 @@ async def test_others_are_looked_for_in_place_of_what_expired() -> None:
     matchers.page = {FIRST: 3}
     found = await finder(matchers).find_publications(Subscription(), 2)
     assert [one.published_s for one in found] == [3.0, 2.0]
+
+
+async def test_no_more_is_collected_than_fits() -> None:
+    """What large publications weigh is known only when they are there, so one answer of each may be too much."""
+    matchers = Matchers(matcher_1=[at(n, n, content=bytes(1000)) for n in range(20)], matcher_2=[])
+    matchers.page = {FIRST: 2, SECOND: 2}
+    assert await find(matchers, bytes_max=5000) == ([19, 18, 17, 16, 15, 14], False)
+    assert len(matchers.asked) == 3

@@ -3,9 +3,11 @@
 import random
 from pathlib import Path
 
+import plyvel
 import pytest
 
 from braid.matching.previous import ChainChanges
+from services.matcher.previous_database import PreviousDatabase
 from tests.core.kept_cases import batch
 from tests.core.matching_cases import record
 from tests.core.storage.test_damage import flip
@@ -51,7 +53,9 @@ async def test_it_is_written_with_the_publications_that_wait_for_it(tmp_path: Pa
     await store.close()
 
 
-async def test_what_fails_is_told_and_the_next_one_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_fails_is_told_and_is_written_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, _ = await begun(tmp_path)
     with monkeypatch.context() as patch:
 
@@ -64,7 +68,7 @@ async def test_what_fails_is_told_and_the_next_one_is_written(tmp_path: Path, mo
     await remember(store, ChainChanges({"b": b"2"}))
     await store.close()
     store, chains = await begun(tmp_path)
-    assert chains == {"b": b"2"}
+    assert chains == {"a": b"1", "b": b"2"}
     await store.close()
 
 
@@ -98,3 +102,27 @@ async def test_damage_costs_what_was_remembered_and_nothing_else(tmp_path: Path,
     store, chains = await begun(tmp_path)
     assert (chains, store.damages) == ({"a": b"1"}, [])
     await store.close()
+
+
+def test_what_could_not_be_written_is_written_when_there_is_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where LevelDB could not even open it again: an older value that stayed would be compared with."""
+    database = PreviousDatabase(tmp_path)
+    database.open()
+    database.write([ChainChanges({"a": b"1", "b": b"1", "c": b"1"})], sync=False)
+
+    def fail(*_: object) -> None:
+        raise plyvel.IOError(b"no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "_write_owed", fail)
+        with pytest.raises(plyvel.IOError):
+            database.write([ChainChanges({"a": b"2"})], sync=False)
+        patch.setattr(database, "_connect", fail)
+        for changes in (ChainChanges({"b": b"2"}, is_cleared=True), ChainChanges({"d": b"2"})):
+            with pytest.raises(plyvel.IOError):
+                database.write([changes], sync=False)
+    database.write([ChainChanges({"e": b"3"})], sync=False)
+    database.close()
+    assert PreviousDatabase(tmp_path).open() == {"b": b"2", "d": b"2", "e": b"3"}

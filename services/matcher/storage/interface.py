@@ -101,8 +101,10 @@ class Storage(Protocol):
 
     # Scaling and recovery
 
-    def put(self, filed: Sequence[Filed], now_s: float) -> None:
-        """Many at once, without looking for matches; those that have expired are left out."""
+    def put(self, filed: Sequence[Filed], now_s: float) -> int:
+        """Many at once, without looking for matches; those that have expired are left out. How many publications are
+        not stored, because the window they belong to is being given up.
+        """
 
     def remove_publications(self, filed: Sequence[Filed]) -> int: ...
 

@@ -6,12 +6,15 @@ job that a crash interrupts is begun again: moving the same entry twice writes t
 
 from collections.abc import Callable
 
+import plyvel
+
 from services.matcher.storage import keys
 from services.matcher.storage.database import DamagedError, Database, Write
 from services.matcher.storage.keys import ENTRIES_BEGIN
 from services.matcher.storage.records import Kind, Stored, StoredSubscription
 
 OnTold = Callable[[list[Stored]], None]
+_UNREADABLE_MAX = 5  # attempts to read what has expired
 
 
 class Tell:
@@ -20,6 +23,9 @@ class Tell:
 
     Subscriptions are found by their ids, so that the publications among which they lie, which may be many more, are
     looked at only where somebody wants to hear of these too.
+
+    What cannot be read, as where a full disk has no room for LevelDB to open it, goes untold after some attempts: it
+    has expired, nobody finds it any more, and its space is what is wanting.
     """
 
     def __init__(self, database: Database, kinds: int, tell: OnTold, done: Callable[["Tell"], None]) -> None:
@@ -30,6 +36,7 @@ class Tell:
         self._at = ENTRIES_BEGIN if kinds & Kind.PUBLICATION else keys.BY_ID_BEGIN
         self._end = None if kinds & Kind.PUBLICATION else keys.BY_ID_END
         self._is_told = not self._kinds
+        self._unreadable = 0
         self.is_done = False
 
     def step(self, entries_max: int, now_s: float) -> int:
@@ -53,6 +60,11 @@ class Tell:
                 self._is_told = True
         except (DamagedError, ValueError):
             self._is_told = True  # it has expired; nobody can miss it
+        except plyvel.Error:
+            self._unreadable += 1
+            self._is_told = self._unreadable == _UNREADABLE_MAX
+            if not self._is_told:
+                raise
         if told:
             self._tell(told)
         return used

@@ -35,6 +35,8 @@ from services.matcher.storage.settings import StorageSettings
 from services.matcher.storage.upkeep import OnExpire, Upkeep
 from services.matcher.storage.windows import Windows
 
+_NOTHING: removing.Outdated = {}
+
 
 class ListStorage:
     def __init__(self, root: Path, names: dict[Kind, str], settings: StorageSettings, now_s: float) -> None:
@@ -151,8 +153,10 @@ class ListStorage:
 
     # Scaling and recovery
 
-    def put(self, filed: Sequence[Filed], now_s: float) -> None:
+    def put(self, filed: Sequence[Filed], now_s: float) -> int:
+        before = self._upkeep.late
         self._write([(one.record, one.lists) for one in filed], self._at(now_s))
+        return self._upkeep.late - before
 
     def remove_publications(self, filed: Sequence[Filed]) -> int:
         windows = self._publications
@@ -233,14 +237,20 @@ class ListStorage:
             self._upkeep.usage.refused += records
             raise StorageFullError(f"the {self._settings.disk_bytes_max:,} bytes that may be used are used")
 
-    def _write_filed(self, filed: Sequence[tuple[Stored, Sequence[bytes]]], now_s: float) -> list[Database]:
-        """One write for each database. Returns where records went; those that have expired went nowhere."""
+    def _write_filed(
+        self, filed: Sequence[tuple[Stored, Sequence[bytes]]], now_s: float, outdated: removing.Outdated = _NOTHING
+    ) -> list[Database]:
+        """One write for each database, without the entries that are outdated in it. Returns where records went; those
+        that have expired went nowhere.
+        """
         writes: dict[Database, Write] = {}
         for record, lists in filed:
             if not isinstance(record, StoredSubscription):
                 self._file_publication(record, lists, now_s, writes)
             elif record.until_s > now_s:
                 self._file_subscription(record, lists, now_s, writes)
+        for database, write in writes.items():
+            write.removed += outdated.get(database, ())
         self._write_all(writes)
         return list(writes)
 

@@ -2,11 +2,12 @@
 
 Appending never reads, so removing must find what it removes: a subscription is also filed by its id, beside its
 entries, in the same database and the same write. Replacing may touch two databases, which no single write can; so what
-is intended is written down first, and taken up again when a crash came between.
+is intended is written down first, and taken up again when a crash came between. Where it fails without a crash, nobody
+was told that it was replaced: whoever removes the subscription removes also what was intended.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace as changed
@@ -17,7 +18,8 @@ from services.matcher.storage.records import Damage, Filed, Kind, Stored, Stored
 from services.matcher.storage.settings import StorageSettings
 from services.matcher.storage.windows import Windows
 
-WriteFiled = Callable[[Sequence[tuple[Stored, Sequence[bytes]]], float], list[Database]]
+Outdated = Mapping[Database, Sequence[bytes]]
+WriteFiled = Callable[[Sequence[tuple[Stored, Sequence[bytes]]], float, Outdated], list[Database]]
 
 
 class _Intent(msgspec.Struct, array_like=True):
@@ -33,6 +35,7 @@ def unsubscribe(windows: Windows, id: str, now_s: float) -> bool:
     """Whether it was there. A distinct one is only ended: what it was given is still known for a while."""
     was_there = False
     key = keys.by_id_key(id)
+    _forget_intent(windows, id)
     for database in windows.with_subscriptions(now_s):
         packed = database.get(key)
         if packed is None:
@@ -49,6 +52,8 @@ def unsubscribe(windows: Windows, id: str, now_s: float) -> bool:
 def forget(windows: Windows, ids: Sequence[str], now_s: float) -> int:
     """One write for each database. How many were there, also of those that have ended and are remembered."""
     found: set[str] = set()
+    for id in windows.replacing.intersection(ids):
+        _forget_intent(windows, id)
     for database in windows.with_subscriptions(now_s):
         write = Write()
         for id in ids:
@@ -74,23 +79,37 @@ def _end(database: Database, filed: keys.ById, now_s: float) -> None:
 def replace(windows: Windows, filed: Filed, write: WriteFiled, now_s: float) -> None:
     subscription = filed.record
     assert isinstance(subscription, StoredSubscription)
-    intent_key = keys.INTENTS_BEGIN + subscription.id.encode()
+    intent_key = _intent_key(subscription.id)
     intent = _encode_intent(_Intent(subscription, list(filed.lists)))
-    base = windows.base
-    base.write(Write(others=[(intent_key, keys.sealed(intent_key, intent))]))
+    # Of an earlier one that failed, what was intended may lie in a base that was followed by another one since.
+    _forget_intent(windows, subscription.id)
+    windows.replacing.add(subscription.id)
+    windows.base.write(Write(others=[(intent_key, keys.sealed(intent_key, intent))]))
     by_id = keys.by_id_key(subscription.id)
     new = {keys.entry_key(name, Kind.SUBSCRIPTION, subscription.made_s, subscription.id) for name in filed.lists}
-    old = [(database, database.get(by_id)) for database in windows.with_subscriptions(now_s)]
-    put_into = write([(subscription, filed.lists)], now_s)
-    for database, packed in old:
-        if packed is None:
-            continue
-        entries = keys.decode_by_id(subscription.id, packed).keys
-        if database in put_into:
-            database.write(Write(removed=[entry for entry in entries if entry not in new]))
-        else:
+    old = {
+        database: keys.decode_by_id(subscription.id, packed).keys
+        for database in windows.with_subscriptions(now_s)
+        if (packed := database.get(by_id)) is not None
+    }
+    # Where old and new lie in one database, one write does both: else nobody would know the old entries by then.
+    outdated = {database: [entry for entry in entries if entry not in new] for database, entries in old.items()}
+    put_into = write([(subscription, filed.lists)], now_s, outdated)
+    for database, entries in old.items():
+        if database not in put_into:
             database.write(Write(removed=entries, others_removed=[by_id]))
-    base.write(Write(others_removed=[intent_key]))
+    _forget_intent(windows, subscription.id)
+
+
+def _forget_intent(windows: Windows, id: str) -> None:
+    if id in windows.replacing:
+        for base in windows.bases():
+            base.write(Write(others_removed=[_intent_key(id)]))
+        windows.replacing.discard(id)
+
+
+def _intent_key(id: str) -> bytes:
+    return keys.INTENTS_BEGIN + id.encode()
 
 
 def finish_replacing(windows: Windows, write: WriteFiled, now_s: float, damages: list[Damage]) -> None:

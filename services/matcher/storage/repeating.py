@@ -85,9 +85,10 @@ class RepQueries(ListStorage):
         self.put([Filed(publication, tuple(lists))], now_s)
         return Matched([], [])
 
-    def put(self, filed: Sequence[Filed], now_s: float) -> None:
-        super().put(filed, now_s)
+    def put(self, filed: Sequence[Filed], now_s: float) -> int:
+        late = super().put(filed, now_s)
         self._add(filed)
+        return late
 
     def replace(self, subscription: StoredSubscription, lists: Sequence[bytes], now_s: float) -> None:
         super().replace(subscription, lists, now_s)

@@ -38,6 +38,7 @@ class Upkeep:
         self._jobs: list[Tell | Move | Count] = []
         self._measured_s = -math.inf
         self._counted_s = -math.inf
+        self.late = 0  # publications, since start
         self.disk = DiskUse(self._trash, settings)
         self._usage = Usage(disk_bytes_max=settings.disk_bytes_max)
 
@@ -130,8 +131,13 @@ class Upkeep:
 
     def _give_up(self, part: Windows, database: Database) -> None:
         """Before its time: the name of a window must be free at once, because it may come again."""
+        was_leaving = database in part.leaving
         part.take_out(database)
-        self.write_ledger()
+        try:
+            self.write_ledger()
+        except Exception:
+            part.put_back(database, leaving=was_leaving)
+            raise
         closing = self._throw_away(database)
         if closing is not None and not database.is_base:
             closing.wait()
@@ -197,8 +203,9 @@ class Upkeep:
         self._usage.publications_evicted += publications
 
     def came_too_late(self, entries: int) -> None:
-        """Of publications whose window is being given up: they go with it, and are counted with the others."""
+        """Of a publication whose window is being given up: it goes with it, and is counted with the others."""
         self._usage.publications_evicted += entries
+        self.late += 1
 
     def close(self) -> None:
         """What was still to be told of has its name as before, what was thrown away lies in the trash."""

@@ -31,18 +31,17 @@ class Windows:
         self._widths_s = settings.widths_s
         self._on_damage = on_damage
         self._windows: dict[tuple[int, int], Database] = {}
-        self._bases: dict[int, Database] = {}  # two while one is rewritten
+        self._bases: dict[int, Database] = {}  # two while one is rewritten, the older one first
         self.leaving: set[Database] = set()  # nothing that must stay is put there any more
+        self.replacing: set[str] = set()  # ids of which what was intended may still be written down
 
     def open(self, known: Lines) -> None:
         """`known` is what was there when that was last written down."""
         self._directory.mkdir(parents=True, exist_ok=True)
         finish_interrupted(self._directory)
         repaired: list[Database] = []
-        for path in sorted(self._directory.iterdir()):
-            width, _, number = path.name.partition("-")
-            if not number.isdigit():
-                continue  # none of ours
+        for name in sorted(filter(_is_ours, (path.name for path in self._directory.iterdir())), key=order_of):
+            width, _, number = name.partition("-")
             database = self._make(width, int(number))
             if not self._open(database, known.databases.get(database.name, Line(0, 0)), known.closed):
                 repaired.append(database)
@@ -170,6 +169,17 @@ class Windows:
         self._bases = {number: other for number, other in self._bases.items() if other is not database}
         self.leaving.discard(database)
 
+    def put_back(self, database: Database, *, leaving: bool) -> None:
+        """It was taken out, and could not go."""
+        if leaving:
+            self.leaving.add(database)
+        name = database.name.rpartition("/")[2]
+        width, _, number = name.partition("-")
+        if width == _BASE:
+            self._bases = dict(sorted({**self._bases, int(number): database}.items()))
+        else:
+            self._windows = {**self._windows, (int(width), int(number)): database}
+
     def publication_windows(self) -> list[Database]:
         """Those that expire first are first."""
         found = [one for one in self._windows.values() if one.has(Kind.PUBLICATION) and one not in self.leaving]
@@ -181,6 +191,11 @@ class Windows:
     def close(self) -> None:
         for database in self._each():
             database.close()
+
+
+def _is_ours(name: str) -> bool:
+    width, _, number = name.partition("-")
+    return number.isdigit() and (width == _BASE or width.isdigit())
 
 
 def order_of(name: str) -> tuple[float, int]:

@@ -1,7 +1,10 @@
 """Writes that fail in the middle: what was acknowledged before and after is there, whoever wrote."""
 
+import contextlib
+import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import plyvel
@@ -9,9 +12,11 @@ import pytest
 
 from services.matcher.storage.database import Database, Write
 from services.matcher.storage.dual import DualDB
-from services.matcher.storage.records import Filed, Kind
+from services.matcher.storage.keys import list_id
+from services.matcher.storage.records import Filed, Kind, Stored
 from services.matcher.storage.settings import StorageSettings
 from tests.core.storage.cases import NOW_S, SMALL, A, everything, maintain_fully, publication, subscription
+from tests.core.storage.failing import FailingWrite
 from tests.core.storage.test_damage import SETTINGS
 
 AFTER = 50
@@ -147,4 +152,87 @@ def test_publications_that_come_while_their_window_goes_are_counted(tmp_path: Pa
     left = ids(storage, Kind.PUBLICATION, NOW_S + 0.5)
     assert storage.usage().publications_evicted + len(left) == 40
     assert len(ids(storage, Kind.SUBSCRIPTION, NOW_S + 0.5)) == 20
+    storage.close()
+
+
+def test_a_window_without_subscriptions_that_cannot_go_yet_is_counted_when_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = DualDB(tmp_path, SMALL, NOW_S)
+    storage.put([Filed(publication(f"p{number}", expires_s=NOW_S + 1), (A,)) for number in range(20)], NOW_S)
+    windows, upkeep = storage._publications, storage._upkeep
+    (window,) = windows.publication_windows()
+
+    def fail(**_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(upkeep, "write_ledger", fail)
+        with pytest.raises(OSError, match="no space"):
+            upkeep._evict(windows, window)
+    assert len(ids(storage, Kind.PUBLICATION, NOW_S)) == 20
+    assert storage.usage().publications_evicted == 0
+    upkeep._evict(windows, window)
+    assert (ids(storage, Kind.PUBLICATION, NOW_S), storage.usage().publications_evicted) == (set(), 20)
+    storage.close()
+
+
+def test_a_window_that_cannot_be_read_goes_untold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LevelDB needs room to open a database again; and this one is the room."""
+    storage = DualDB(tmp_path, SMALL, NOW_S)
+    told: list[Stored] = []
+    storage.listen(told.extend)
+    storage.put([Filed(subscription("s", until_s=NOW_S + 1), (A,))], NOW_S)
+
+    def fail(self: Database, *_: object) -> Iterator[tuple[bytes, bytes]]:
+        raise plyvel.IOError(b"IO error: 000007.ldb: No space left on device")
+
+    monkeypatch.setattr(Database, "entries", fail)
+    failed = 0
+    while storage.usage().windows_dropped == 0 or storage._upkeep._jobs:
+        try:
+            storage.maintain(NOW_S + 10)
+        except plyvel.IOError:
+            failed += 1
+    assert (failed, told) == (4, [])
+    maintain_fully(storage, NOW_S + 10)
+    assert [path.name for path in (tmp_path / "dual").iterdir()] == []
+    storage.close()
+
+
+# Replacing
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("until_s", [NOW_S + 5, math.inf], ids=["to a window", "within the base"])
+@pytest.mark.parametrize("distinct", [False, True])
+def test_what_could_not_be_replaced_and_has_ended_does_not_come_back(
+    tmp_path: Path, number: int, until_s: float, distinct: bool
+) -> None:
+    storage = DualDB(tmp_path, StorageSettings(), NOW_S)
+    storage.put([Filed(subscription("s", distinct=distinct), (A,))], NOW_S)
+    storage.put([Filed(subscription("o", until_s=NOW_S + 5), (A,))], NOW_S)  # so that the window is there
+    with FailingWrite(storage, number), contextlib.suppress(plyvel.IOError):
+        storage.replace(subscription("s", until_s=until_s, distinct=distinct), (list_id("b"),), NOW_S + 1)
+    assert storage.unsubscribe(["s"], NOW_S + 2) == 1
+    for _ in range(2):
+        assert ids(storage, Kind.SUBSCRIPTION, NOW_S + 3) == {"o"}
+        storage.close()
+        storage = DualDB(tmp_path, StorageSettings(), NOW_S + 3)
+    storage.close()
+
+
+def test_what_was_intended_in_an_older_base_replaces_nothing_newer(tmp_path: Path) -> None:
+    storage = DualDB(tmp_path, StorageSettings(), NOW_S)
+    storage.put([Filed(subscription("s"), (A,))], NOW_S)
+    with FailingWrite(storage, 2), pytest.raises(plyvel.IOError):
+        storage.replace(subscription("s", body=b"first"), (A,), NOW_S)
+    windows = storage._subscriptions
+    storage._upkeep._rewrite(windows, windows.base)
+    storage.replace(subscription("s", body=b"second"), (A,), NOW_S)
+    maintain_fully(storage, NOW_S)
+    storage.close()
+    storage = DualDB(tmp_path, StorageSettings(), NOW_S)
+    (found,) = everything(storage, Kind.SUBSCRIPTION, NOW_S)
+    assert found.record.body == b"second"
     storage.close()

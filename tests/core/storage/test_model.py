@@ -49,11 +49,18 @@ class StorageMachine(RuleBasedStateMachine):
         self.storage: Storage
         self.told: list[Stored] = []
 
-    @initialize(reach=reaches)
-    def open_first(self, reach: Reach) -> None:
+    @initialize(reach=reaches, first_base=st.sampled_from([0, 9]))
+    def open_first(self, reach: Reach, first_base: int) -> None:
         if self.layout == "repeating":
             self.reach = reach
         self.open()
+        if first_base:  # numbers of bases become longer
+            parts = [part.part for part in self.storage._parts]  # type: ignore[attr-defined]  # all three are alike
+            self.storage.close()
+            shutil.rmtree(self.directory)
+            for part in parts:
+                (self.directory / part / f"base-{first_base}").mkdir(parents=True)
+            self.open()
 
     def open(self) -> None:
         path = self.directory
@@ -121,6 +128,40 @@ class StorageMachine(RuleBasedStateMachine):
             new = StoredSubscription(old.id, old.subscriber, old.made_s, old.from_s, self.now_s + life, old.distinct)
             self.storage.replace(new, lists, self.now_s)
             self.model.replace(Filed(new, lists), self.now_s)
+
+    @rule(choice=st.integers(0, 1000))
+    def forget(self, choice: int) -> None:
+        id = f"r{choice % (self.made + 1)}"
+        was_there = id in self.model.valid(Kind.SUBSCRIPTION, self.now_s) or id in self.model.ended(self.now_s)
+        assert self.storage.forget([id], self.now_s) == was_there
+        self.model.subscriptions.pop(id, None)
+
+    @rule(
+        choice=st.integers(0, 1000),
+        lists=some_lists,
+        life=lives,
+        number=st.integers(1, 4),
+        then=st.sampled_from(["unsubscribe", "forget", "replace"]),
+    )
+    def replace_while_the_disk_is_full(self, choice: int, lists: Any, life: float, number: int, then: str) -> None:
+        """Whoever is told that it failed cannot know what is there; what he does next counts."""
+        valid = sorted(self.model.valid(Kind.SUBSCRIPTION, self.now_s))
+        if not valid:
+            return
+        old = self.model.subscriptions[valid[choice % len(valid)]][0]
+        new = StoredSubscription(old.id, old.subscriber, old.made_s, old.from_s, self.now_s + life, old.distinct)
+        with FailingWrite(self.storage, number), contextlib.suppress(plyvel.IOError):
+            self.storage.replace(new, lists, self.now_s)
+        if then == "replace":
+            self.storage.replace(new, lists, self.now_s)
+            self.model.replace(Filed(new, lists), self.now_s)
+        elif then == "forget" or not old.distinct:
+            getattr(self.storage, then)([old.id], self.now_s)
+            self.model.subscriptions.pop(old.id)
+        else:
+            self.storage.replace(old, self.model.subscriptions[old.id][1], self.now_s)
+            assert self.storage.unsubscribe([old.id], self.now_s) == 1
+            self.model.unsubscribe(old.id, self.now_s)
 
     @rule(choice=st.integers(0, 1000))
     def remove_publication(self, choice: int) -> None:

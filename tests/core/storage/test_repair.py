@@ -75,9 +75,11 @@ def crash_while_replacing(root: Path, *, behind_the_write: bool, until_s: float)
     storage.put([Filed(subscription("s1", body=OLD), (A,))], NOW_S)
     put_others(storage, "o")
 
-    def write(filed: Sequence[tuple[Stored, Sequence[bytes]]], now_s: float) -> list[Database]:
+    def write(
+        filed: Sequence[tuple[Stored, Sequence[bytes]]], now_s: float, outdated: removing.Outdated
+    ) -> list[Database]:
         if behind_the_write:
-            storage._write_filed(filed, now_s)
+            storage._write_filed(filed, now_s, outdated)
         raise CrashError
 
     new = Filed(subscription("s1", until_s=until_s, body=NEW), (B,))

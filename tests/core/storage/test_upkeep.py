@@ -263,3 +263,24 @@ def test_dropping_a_large_window_takes_short_slices(tmp_path: Path) -> None:
     # Two in a hundred may have been interrupted by whatever else the machine does.
     assert sorted(times)[int(len(times) * 0.98) - 1] < 50
     storage.close()
+
+
+def test_the_tenth_base_follows_the_ninth_also_after_a_start_in_the_middle(tmp_path: Path) -> None:
+    """By their names as texts it would not."""
+    (tmp_path / "dual" / "base-9").mkdir(parents=True)
+    storage = DualDB(tmp_path, StorageSettings(), NOW_S)
+    storage.put([Filed(subscription(f"s{number:02}"), (A,)) for number in range(50)], NOW_S)
+    windows = storage._subscriptions
+    storage._upkeep._rewrite(windows, windows.base)
+    storage.maintain(NOW_S, 20)
+    storage.close()
+    storage = DualDB(tmp_path, StorageSettings(), NOW_S)
+    windows = storage._subscriptions
+    assert [base.name for base in windows.bases()] == ["dual/base-9", "dual/base-10"]
+    assert len({one.record.id for one in everything(storage, Kind.SUBSCRIPTION, NOW_S)}) == 50
+    storage.maintain(NOW_S + 2, 30)
+    storage.put([Filed(subscription("new"), (A,))], NOW_S + 2)
+    maintain_fully(storage, NOW_S + 4)
+    assert [base.name for base in windows.bases()] == ["dual/base-10"]
+    assert len({one.record.id for one in everything(storage, Kind.SUBSCRIPTION, NOW_S + 4)}) == 51
+    storage.close()
