@@ -56,6 +56,8 @@ async def test_a_measurement_that_the_cluster_refuses_says_why(cluster: LocalClu
 async def test_a_killed_slice_loses_nothing(cluster: LocalCluster, victim: str) -> None:
     """Subscribers stay at connpoint-1; publishers use both connection points, so one of them may be the victim."""
     traffic = Traffic(publishers=4, subscribers=8)
+    for publisher in traffic.publishers[1::2]:  # one that starts again listens before it is registered
+        publisher.may_be_refused = victim == "connpoint-2"
     before = cluster.slice_pids()[victim]
     async with traffic.flowing(cluster.api, cluster.api[:1]):
         await asyncio.sleep(1.5)

@@ -63,6 +63,8 @@ async def _kill(cluster: ScaledCluster, phase: Phase, victim: str, layers: list[
     traffic = Traffic(publishers=4, subscribers=8, newcomers=1, name=uuid.uuid4().hex)
     for subscriber in traffic.subscribers[1::2]:
         subscriber.may_break = victim == "connpoint-2"
+    for publisher in traffic.publishers[1::2]:  # one that starts again listens before it is registered
+        publisher.may_be_refused = victim == "connpoint-2"
     await _route(cluster, "anchored" if phase in ("copying", "changing", "ending") else "broadcast")
     before = _slices(cluster.configuration())
     first, second = cluster.address_of("connpoint-1"), cluster.address_of("connpoint-2")
