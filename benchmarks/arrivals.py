@@ -55,6 +55,10 @@ class Arrivals:
             self._twice += 1
 
     @property
-    def ledger(self) -> Ledger:
+    def received(self) -> int:
         passed = sum(following - first_mark(publisher) for publisher, following in self._next.items())
-        return Ledger(passed - len(self._missing), self._twice, self._out_of_order, self._unwanted)
+        return passed - len(self._missing)
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.received, self._twice, self._out_of_order, self._unwanted)

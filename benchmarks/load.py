@@ -30,10 +30,8 @@ class MissingError(RuntimeError):
 
 
 class Receives(Protocol):
-    """Whoever counts what comes."""
+    """Whoever counts what comes of all that was published, each once."""
 
-    @property
-    def count(self) -> int: ...
     async def wait_for(self, count: int, timeout_s: float) -> None:
         """Raises `MissingError` when fewer have come by then, unless whoever counts takes that for an answer."""
 
@@ -45,16 +43,19 @@ class Publisher:
         self._socket = socket
         self._frames = frames
         self.wanted = 0  # of what was sent so far: what must arrive
+        self.under_way = 0  # frames that are not acknowledged
 
     async def send(self, count: int) -> None:
         frame, wanted = self._frames.take(count)
         self.wanted += wanted
+        self.under_way += 1
         await self._socket.send(frame, text=True)
 
     async def take_answer(self) -> None:
         answer = _decode(await self._socket.recv(decode=False))
         if answer.op != "published":
             raise RuntimeError(f"a publication was refused: {answer.problem.get('detail', answer.problem)}")
+        self.under_way -= 1
 
 
 @contextlib.asynccontextmanager
@@ -88,13 +89,13 @@ async def flood(
 ) -> tuple[float, int]:
     """Publishes as fast as acknowledgements come; publications per second, until what must arrive has, and how many.
 
-    `on_published` is told of each acknowledgement.
+    `on_published` is told of each acknowledgement. Raises `RuntimeError` where one does not come.
     """
-    before = receiver.count - _wanted(publishers)
     started = time.perf_counter()
     floods = [_flood(publisher, started + seconds, batch, on_published) for publisher in publishers]
-    sent = sum(await asyncio.gather(*floods))
-    await receiver.wait_for(before + _wanted(publishers), _ARRIVED_S)
+    async with _acknowledged(publishers, seconds + _ARRIVED_S):
+        sent = sum(await asyncio.gather(*floods))
+    await receiver.wait_for(_wanted(publishers), _ARRIVED_S)
     return sent / (time.perf_counter() - started), sent
 
 
@@ -124,18 +125,33 @@ async def paced(
 ) -> int:
     """Publishes at a constant rate, each connection a batch every five milliseconds, one after the other.
 
-    Fewer where they are not taken as fast. Returns how many, when all that must arrive has.
+    Fewer where they are not taken as fast. Returns how many, when all that must arrive has. Raises `RuntimeError` where
+    an acknowledgement does not come.
     """
-    before = receiver.count - _wanted(publishers)
     share = rate / len(publishers)
-    sent = await asyncio.gather(
-        *(
-            _paced(publisher, share, seconds, place * _PAUSE_S / len(publishers), on_published)
-            for place, publisher in enumerate(publishers)
+    async with _acknowledged(publishers, seconds + _ARRIVED_S):
+        sent = await asyncio.gather(
+            *(
+                _paced(publisher, share, seconds, place * _PAUSE_S / len(publishers), on_published)
+                for place, publisher in enumerate(publishers)
+            )
         )
-    )
-    await receiver.wait_for(before + _wanted(publishers), _ARRIVED_S)
+    await receiver.wait_for(_wanted(publishers), _ARRIVED_S)
     return sum(sent)
+
+
+@contextlib.asynccontextmanager
+async def _acknowledged(publishers: Sequence[Publisher], seconds: float) -> AsyncIterator[None]:
+    """Within so many seconds: whoever waited for ever would keep everything behind him from being measured."""
+    deadline = asyncio.timeout(seconds)
+    try:
+        async with deadline:
+            yield
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        frames = sum(publisher.under_way for publisher in publishers)
+        raise RuntimeError(f"{frames} frames of publications were not acknowledged within {seconds:g} s") from None
 
 
 def _wanted(publishers: Sequence[Publisher]) -> int:
@@ -168,9 +184,8 @@ async def _paced(
                 on_published(due)
                 sent, frames = sent + due, frames + 1
             await asyncio.sleep(_PAUSE_S)
-        async with asyncio.timeout(_ARRIVED_S):
-            while answered < frames and not answers.done():
-                await asyncio.sleep(_PAUSE_S)
+        while answered < frames and not answers.done():
+            await asyncio.sleep(_PAUSE_S)
     finally:
         answers.cancel()
         with contextlib.suppress(asyncio.CancelledError):

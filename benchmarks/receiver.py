@@ -6,12 +6,14 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterable
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import uvloop
 from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
 from benchmarks.arrivals import Arrivals, Ledger
 from benchmarks.load import MissingError, open_socket
@@ -20,6 +22,7 @@ from benchmarks.scaling.processes import Worker
 _SUBSCRIBES_UNDER_WAY = 64  # the door reads no more of one connection
 _TELL_EVERY = 1000  # subscriptions
 _LOOKS_S = 0.001
+_LIVES_S = 0.5  # so often it is looked whether the process is still there
 
 
 class _Mark(msgspec.Struct, gc=False):
@@ -86,8 +89,15 @@ class Receiver(Worker):
         """`given` are as many subscriptions as JSON instead of those to sensors; publications then have their marks in
         `data`. It is handed to another process, so it should know where they are rather than hold them.
         """
-        super().__init__(_receive, Wanted(api, subscriptions, family, subscriber, given))
+        self._arrived = get_context("spawn").Value("q", 0, lock=False)
+        super().__init__(_receive, Wanted(api, subscriptions, family, subscriber, given), self._arrived)
         self._subscriptions = subscriptions
+
+    @property
+    def arrived(self) -> int:
+        """What must arrive and has, each once, as the ledger counts it; `count` has all that came."""
+        arrived: int = self._arrived.value
+        return arrived
 
     async def load(self, on_loaded: Callable[[int], None] = lambda _count: None) -> None:
         """Until all subscriptions are there; `on_loaded` is told now and then how many are."""
@@ -97,17 +107,22 @@ class Receiver(Worker):
             on_loaded(loaded)
 
     async def wait_for(self, count: int, timeout_s: float) -> None:
-        """Raises `MissingError` when fewer have come by then."""
+        """Until so many have arrived. Raises `MissingError` when fewer have by then, `RuntimeError` when none will."""
+        looked_s = time.monotonic()
         try:
             async with asyncio.timeout(timeout_s):
-                while self.count < count:
+                while self.arrived < count:
                     await asyncio.sleep(_LOOKS_S)
+                    if time.monotonic() >= looked_s + _LIVES_S:
+                        self.check()
+                        looked_s = time.monotonic()
         except TimeoutError:
-            missing = count - self.count
+            missing = count - self.arrived
             raise MissingError(f"{missing} publications have not come within {timeout_s:g} s") from None
 
     async def received(self) -> Received:
-        self.orders.send("received")
+        """Raises `RuntimeError` with the reason for which the process has failed, where it has."""
+        self.order("received")
         answer: Received = await asyncio.to_thread(self.receive)
         return answer
 
@@ -118,12 +133,15 @@ class Receiver(Worker):
         return Latencies(*(round(1000 * sample[place], 2) for place in places))
 
 
-def _receive(wanted: Wanted, orders: Connection, count: Any) -> None:
+def _receive(wanted: Wanted, arrived: Any, orders: Connection, count: Any) -> None:
     gc.disable()
-    uvloop.run(_run(wanted, orders, count))
+    try:
+        uvloop.run(_run(wanted, arrived, orders, count))
+    except ConnectionClosed as closed:
+        raise RuntimeError(f"the connection of the subscriber was closed: {closed}") from None
 
 
-async def _run(wanted: Wanted, orders: Connection, count: Any) -> None:
+async def _run(wanted: Wanted, arrived: Any, orders: Connection, count: Any) -> None:
     latencies, arrivals = array("d"), Arrivals()
 
     async def hand_over() -> Received:
@@ -142,6 +160,7 @@ async def _run(wanted: Wanted, orders: Connection, count: Any) -> None:
             latencies.extend([now - mark.at for mark in came])
             arrivals.take([mark.value for mark in came])
             count.value += len(came)
+            arrived.value = arrivals.received
 
 
 def _answer(orders: Connection, loop: asyncio.AbstractEventLoop, hand_over: Callable[[], Any]) -> None:

@@ -21,7 +21,7 @@ from benchmarks.scaling.subscribing import Newcomers, Subscribed
 from braid.client import Client
 
 _SETTLES_S = 3.0  # after the traffic began, before anything counts
-_LOST_S = 20.0  # twice as long as the longest pause of the retry loop
+LOST_S = 20.0  # twice as long as the longest pause of the retry loop
 # One connection holds all that is loaded, because one subscriber is to see everything.
 _SETTINGS = {"BRAID_LIMITS__SUBSCRIPTIONS_PER_CONNECTION_MAX": "10000000"}
 
@@ -137,7 +137,7 @@ async def _load(receiver: Receiver, subscriptions: int, say: Say) -> float:
 async def _all_received(receiver: Receiver, publishers: Publishers) -> Received:
     """Lost is what has not come when nothing has come for a while; a machine that is overloaded only needs longer."""
     count, quiet_since = -1, time.monotonic()
-    while receiver.count < publishers.promised and time.monotonic() < quiet_since + _LOST_S:
+    while receiver.count < publishers.promised and time.monotonic() < quiet_since + LOST_S:
         if receiver.count != count:
             count, quiet_since = receiver.count, time.monotonic()
         await asyncio.sleep(0.05)

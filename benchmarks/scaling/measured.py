@@ -53,14 +53,10 @@ class Totals(msgspec.Struct, kw_only=True):
         return self.wrong_in_ledger(order_counts=True)
 
     def wrong_in_ledger(self, *, order_counts: bool) -> list[str]:
-        """A subscription that was refused may be there or not."""
         found = [f"{self.lost} lost"] if self.lost else []
         found += [f"{self.twice} twice"] if self.twice else []
         found += [f"{self.out_of_order} out of order"] if self.out_of_order and order_counts else []
-        expected = self.subscriptions + self.new_at_end
-        if not expected <= self.kept_at_end <= expected + self.new_refused:
-            found.append(f"{self.kept_at_end} subscriptions instead of {expected}")
-        return found
+        return found + wrongly_kept(self.kept_at_end, self.subscriptions + self.new_at_end, self.new_refused)
 
 
 class Measured(Totals, kw_only=True):
@@ -112,6 +108,11 @@ class Observed(NamedTuple):
     kept: int
     refused: int = 0
     stolen: float = 0.0
+
+
+def wrongly_kept(kept: int, expected: int, refused: int) -> list[str]:
+    """Of subscriptions; one that was refused may be there or not."""
+    return [] if expected <= kept <= expected + refused else [f"{kept:,} subscriptions instead of {expected:,}"]
 
 
 def measured_of(observed: Observed) -> Measured:

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -42,15 +43,25 @@ class Worker:
     def receive(self) -> Any:
         """What it sends next. Raises `RuntimeError` when it has failed instead."""
         while not self.orders.poll(0.5):
-            if not self._process.is_alive():
+            if not self._process.is_alive() and not self.orders.poll(0):  # it may have said why since
                 raise RuntimeError(_FAILED)
         try:
             said = self.orders.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             raise RuntimeError(_FAILED) from None
         if isinstance(said, _Failure):
             raise RuntimeError(said.why)
         return said
+
+    def order(self, what: Any) -> None:
+        """One that has failed takes no orders any more: what it said is still to be received."""
+        with suppress(BrokenPipeError):
+            self.orders.send(what)
+
+    def check(self) -> None:
+        """Raises `RuntimeError` when it has failed; what it had sent before that is lost."""
+        while not self._process.is_alive():
+            self.receive()
 
     def __enter__(self) -> "Any":
         self._process.start()

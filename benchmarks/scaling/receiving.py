@@ -99,7 +99,7 @@ async def _receive(api: str, subscriptions: int, orders: Connection, count: Any)
             now_s = time.time()
             if frame.op == "notify":
                 ledger.take(frame.notifications, now_s)
-                count.value += len(frame.notifications)
+                count.value = sum(ledger.received.counts.values())  # of what must arrive, each once
                 continue
             assert frame.op == "subscribed", frame
             acknowledge()
@@ -132,6 +132,6 @@ class Receiver(Worker):
         super().__init__(receive, api, subscriptions)
 
     def received(self) -> Received:
-        self.orders.send("received")
+        self.order("received")
         answer: Received = self.receive()
         return answer

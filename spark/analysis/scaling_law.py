@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-JUDGED = 3  # numbers of processors beyond one: the law goes through two of them whatever they are
 FITS = 0.5  # R²; a law that explains less of the speedups does not describe them
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -36,8 +35,15 @@ class ScalingLaw(NamedTuple):
 
     @property
     def is_judged(self) -> bool:
-        """By R²: with as many unknowns as numbers of processors it is near 1 by construction."""
-        return self.different >= JUDGED
+        """By R²: with as many unknowns as numbers of processors it is near 1 by construction.
+
+        What the fit has left at zero is no unknown any more: without it the law may miss what was measured.
+        """
+        return self.different > self.unknowns
+
+    @property
+    def unknowns(self) -> int:
+        return (self.contention > 0) + (self.coherence > 0)
 
     @property
     def ceiling(self) -> float:

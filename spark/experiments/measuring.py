@@ -34,14 +34,10 @@ class _Load(NamedTuple):
 
 
 class Counted:
-    """What a receiver counts. What has not come in time is lost: the ledger tells that, and the cell is measured."""
+    """What a receiver waits for. What has not come in time is lost: the ledger tells that, and the cell is measured."""
 
     def __init__(self, receiver: Receives) -> None:
         self._receiver = receiver
-
-    @property
-    def count(self) -> int:
-        return self._receiver.count
 
     async def wait_for(self, count: int, timeout_s: float) -> None:
         with contextlib.suppress(MissingError):

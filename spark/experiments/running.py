@@ -23,8 +23,9 @@ def run_experiment(request: Run) -> dict[str, Any]:
     plan = read_plan(request.plan)
     check_workload(plan)
     everything = request.out / plan.name
-    run = run_of(everything, commit_of(), plan, again=request.again)
-    notes = list(unfinished(everything, run)) if not (everything / run).exists() else []
+    commit = commit_of()
+    run = run_of(everything, commit, plan, again=request.again)
+    notes = list(unfinished(everything, run, commit, plan)) if not (everything / run).exists() else []
     results = Results(request.out, plan.name, run)
     with results.locked(), Shown(plan, results) as shown:
         for note in notes:
@@ -60,7 +61,7 @@ def run_of(everything: Path, commit: str, plan: Plan, *, again: bool) -> str:
     return _named(commit, number + 1)
 
 
-def unfinished(everything: Path, run: str) -> Iterator[str]:
+def unfinished(everything: Path, run: str, commit: str, plan: Plan) -> Iterator[str]:
     """What to say of other runs when this one begins: whoever wants to go on with one may not know that he does not."""
     try:
         others = runs_of(everything)
@@ -69,10 +70,14 @@ def unfinished(everything: Path, run: str) -> Iterator[str]:
     for other in others:
         finished, wanted = cells_of(other)
         if other.name != run and finished < wanted:
-            yield (
-                f"{other.name} has {finished} of {wanted} cells and is left so: it was measured by other code or by "
-                f"another plan. {run} begins anew"
-            )
+            is_same = _is_of(commit, other.name) and is_of_plan(other, plan)  # and would go on without --again
+            why = "--again was given" if is_same else "it was measured by other code or by another plan"
+            yield f"{other.name} has {finished} of {wanted} cells and is left so: {why}. {run} begins anew"
+
+
+def _is_of(commit: str, run: str) -> bool:
+    before, _, number = run.rpartition(".")
+    return run == commit or (before == commit and number.isdecimal())
 
 
 def _named(commit: str, number: int) -> str:

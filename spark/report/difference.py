@@ -33,7 +33,9 @@ class Change(NamedTuple):
             return "not measured before"
         if self.now_s is None:
             return "not measured again"
-        if self.change is None or abs(self.change) < self.noise:
+        if self.change is None:
+            return "nothing came before" if self.now_s else "nothing came in either"
+        if abs(self.change) < self.noise:
             return "about the same"
         return f"{abs(self.change):.0%} {'faster' if self.change > 0 else 'slower'}"
 
@@ -78,15 +80,17 @@ def scaling_changes(before: Tables, now: Tables) -> list[ScalingChange]:
 
 
 def summary(found: list[Change]) -> str:
-    known = [one for one in found if one.change is not None]
+    known = [one for one in found if one.before_s is not None and one.now_s is not None]
     if not known:
         return "The two runs have no kind of cell without a scaling in common."
     counts = {word: sum(word in one.verdict for one in known) for word in ("faster", "slower", "same")}
+    silent = sum(one.change is None for one in known)
+    told = f" Of {silent} nothing came before, so there is nothing to compare." if silent else ""
     return (
         f"Of {len(known)} kinds of cells that both runs measured, {counts['faster']} are faster, "
         f"{counts['slower']} slower and {counts['same']} about the same: no further apart than repetitions of one "
         f"run are, and {NOISE_MIN:.0%}, or {NOISE_UNKNOWN:.0%} where nothing was repeated, which two runs of the same "
-        "code may be."
+        f"code may be.{told}"
     )
 
 

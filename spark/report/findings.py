@@ -1,8 +1,9 @@
 """What the tables show, in words. Every sentence is made from the numbers it speaks of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from statistics import median
 
+from benchmarks.scaling.measured import wrongly_kept
 from spark.analysis.throughput import BASELINE
 from spark.report import naming
 from spark.report.steps import lasted_s, of_step
@@ -10,6 +11,7 @@ from spark.report.tables import Row, Tables, flooded
 
 _EVEN = 0.05  # two throughputs that are closer are called equal
 _WRONG = {"lost": "lost", "twice": "twice", "out_of_order": "out of order", "unwanted": "unwanted"}
+_NAMED = 3  # cells of as many that have failed for the same reason
 _DISTURBED = 0.1  # of the cores: a cell in which others held more is named
 
 
@@ -80,10 +82,12 @@ def _karp_flatt(tables: Tables) -> Iterator[str]:
 def _exit_points(tables: Tables) -> Iterator[str]:
     ratios = [row["dominance"] for row in flooded(tables.dominance) if row["dominance"] is not None]
     if ratios:
-        better = sum(ratio > 1 for ratio in ratios)
+        faster = sum(ratio > 1 + _EVEN for ratio in ratios)
+        slower = sum(ratio < 1 - _EVEN for ratio in ratios)
         yield (
-            f"A second exit point was faster in {better} of {len(ratios)} comparisons "
-            f"({min(ratios):.2f} to {max(ratios):.2f} times)."
+            f"Of {len(ratios)} comparisons, a second exit point was more than {_EVEN:.0%} faster in {faster}, slower "
+            f"in {slower} and about as fast in {len(ratios) - faster - slower} ({min(ratios):.2f} to "
+            f"{max(ratios):.2f} times)."
         )
 
 
@@ -194,17 +198,30 @@ def scalings(tables: Tables) -> list[str]:
 
 def unfinished(tables: Tables) -> Iterator[str]:
     """Cells of which nothing is told here, and those that were not measured at the first attempt."""
-    reasons = {failure["cell"]: failure["reason"] for failure in tables.failures}
+    last = {failure["cell"]: failure["reason"] for failure in tables.failures}
     if tables.missing:
-        named = (f"{cell} ({reasons.get(cell, 'not measured yet')})" for cell in tables.missing)
+        reasons = [(last.get(cell, "not measured yet"), cell) for cell in tables.missing]
         yield (
             f"{len(tables.missing)} of {naming.cells_wanted(tables)} cells are missing, and nothing here counts them: "
-            f"{'; '.join(named)}."
+            f"{_by_reason(reasons)}."
         )
-    later = [failure for failure in tables.failures if failure["cell"] not in tables.missing]
+    later = [(one["reason"], one["cell"]) for one in tables.failures if one["cell"] not in tables.missing]
     if later:
-        named = (f"{failure['cell']} ({failure['reason']})" for failure in later)
-        yield f"Cells that failed before they were measured: {'; '.join(named)}."
+        yield f"Cells that failed before they were measured: {_by_reason(later)}."
+
+
+def _by_reason(failed: Iterable[tuple[str, str]]) -> str:
+    """A cell once with each reason, however often it was tried; of many with the same one a few are named."""
+    cells: dict[str, dict[str, None]] = {}
+    for reason, cell in failed:
+        cells.setdefault(reason, {})[cell] = None
+    return "; ".join(f"{_few(list(named))} ({reason})" for reason, named in cells.items())
+
+
+def _few(names: list[str]) -> str:
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{len(names)} cells, {', '.join(names[:_NAMED])} among them"
 
 
 def ledger(tables: Tables) -> str:
@@ -221,6 +238,10 @@ def ledger(tables: Tables) -> str:
 def _wrong(ledger: Row) -> str:
     """What did not come as it should in a cell; nothing, where all did."""
     found = [f"{ledger[name]:,} {word}" for name, word in _WRONG.items() if ledger.get(name)]
+    found += [f"{ledger['refused']:,} refused"] if ledger.get("refused") else []
+    if "kept_at_end" in ledger:  # of a live scaling
+        expected = ledger["subscriptions"] + ledger["new_at_end"]
+        found += wrongly_kept(ledger["kept_at_end"], expected, ledger["new_refused"])
     return f"{ledger.get('cell')} ({', '.join(found)})" if found else ""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from spark.analysis.scaling_law import FITS, JUDGED, ScalingLaw
+from spark.analysis.scaling_law import FITS, ScalingLaw
 from spark.analysis.throughput import BASELINE
 from spark.report import model_pictures
 from spark.report.html import heading, listed, pair, paragraph, picture, table
@@ -19,9 +19,9 @@ def model(tables: Tables) -> Iterable[str]:
     yield (
         "<p>The universal scalability law, fitted to what was measured. Dotted lines and everything beyond the "
         f"measured slices were <b>not measured</b>. Where R² is below {FITS} the law does not describe the "
-        "measurements: it is not drawn, and nothing is predicted from it. The law has two unknowns, so where fewer "
-        f"than {JUDGED} numbers of slices beyond one were measured it goes through them whatever they are: R² says "
-        "nothing then, and nothing shows that what is predicted from it is true.</p>"
+        "measurements: it is not drawn, and nothing is predicted from it. The law has two unknowns, neither of "
+        "which is below zero. Where both are above it and two numbers of slices beyond one were measured, the law goes "
+        "through these: R² says nothing then, and nothing shows that what is predicted from it is true.</p>"
     )
     yield paragraph(
         f"There are two fits. One is of the speedups as they were measured, with all slices on {cores} cores: it says "
@@ -98,7 +98,7 @@ def _is_known(law: ScalingLaw) -> bool:
 
 
 def _doubt(law: ScalingLaw) -> str:
-    return "" if law.is_judged else f", at {law.different} numbers beyond one, through which the law goes in any case"
+    return "" if law.is_judged else f", at {law.different} numbers beyond one, as many as the law has unknowns"
 
 
 def _limit(law: ScalingLaw) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any
 
+from benchmarks.scaling.experiment import LOST_S
 from spark.analysis.latency import PERCENTILES
 from spark.report import findings, naming, pictures
 from spark.report.conditions import other_conditions
@@ -16,7 +17,8 @@ _METHOD = (
     "Each cell is a cluster of its own: started, loaded, warmed up, measured, taken down. Every publication matches "
     "exactly one subscription, or those that the index finds where the plan names a workload, all subscriptions belong "
     "to one subscriber, and publications are numbered, so everything that matches must arrive, once and in order; what "
-    "has not come a minute after the last was sent is lost. "
+    "has not come a minute after the last was sent is lost, and of a live scaling what has not come when nothing came "
+    f"for {LOST_S:.0f} seconds. "
     "A flood publishes over four connections as fast as it is acknowledged, 200 publications in a frame. Publishers "
     "and subscriber run on the same machine."
 )

@@ -34,6 +34,13 @@ class Places:
                 f"{self.out} holds windows that were followed with --checkpoint {written.get('checkpoint')}; "
                 f"go on with that one. {_ANEW}"
             )
+        elif written is None and kept.get("out") == str(self.out.absolute()):
+            # They were removed, or whoever began was killed before he had noted it there, too.
+            raise ExperimentError(
+                f"the windows of --checkpoint {self.checkpoint} are gone: {self.out} holds none, and a checkpoint does "
+                f"not give them again. Remove {self.checkpoint} or name another --checkpoint, and everything that the "
+                "source still has is followed anew"
+            )
         elif written is None or written["id"] != kept["id"]:
             where = f"the windows of --checkpoint {self.checkpoint} are in {kept.get('out')}"
             raise ExperimentError(f"{where}; go on with that --out. {_ANEW}")

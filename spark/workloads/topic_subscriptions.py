@@ -2,10 +2,9 @@
 
 Every node of a level is asked for equally often. A post lies below one node of each level, so the same number of
 subscriptions concerns it, whatever its topic is. Most posts are about few topics, so nodes are dealt out in turn: drawn
-by chance, those few would be asked for more or less often than all others.
+by chance, those few would be asked for more or less often than all others. Whoever takes the first subscriptions only
+has some of every level: as many that concern a post, on average, as their share of all is.
 """
-
-from random import Random
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -54,9 +53,14 @@ def _wildcard(chance: Chance, seed: int, depth: int) -> Column:
 
 
 def _levels(seed: int, depth: int) -> list[Column]:
-    """The digits of the number, each turned by what the seed says."""
-    turns = [Random(f"{seed}/level {place}").randrange(CHILDREN) for place in range(depth)]
-    return [
-        F.pmod(F.floor(F.col("number") / CHILDREN**place) + turn, F.lit(CHILDREN)).cast("string")
-        for place, turn in enumerate(turns)
-    ]
+    """The digits of the number, each turned by chance, otherwise below each node of the level above.
+
+    So every node has its turn before one has another, and the first numbers, whose higher digits are all 0, have any
+    child there.
+    """
+    number, levels = F.col("number"), []
+    for place in range(depth):
+        above = F.pmod(number, F.lit(CHILDREN**place))
+        turn = Chance(seed, above).below(CHILDREN, f"level {place}")
+        levels.append(F.pmod(F.floor(number / CHILDREN**place) + turn, F.lit(CHILDREN)).cast("string"))
+    return levels

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from spark.session import spark_session
 
 CASES = (
-    *("analysing", "following", "generating", "learning", "matching", "profiling", "reading", "reporting"),
+    *("analysing", "compiling", "following", "generating", "learning", "matching", "profiling", "reading", "reporting"),
     *("requesting", "windowing", "word_counting"),
 )
 pytest.register_assert_rewrite(*(f"tests.spark.{name}" for name in CASES))

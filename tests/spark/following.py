@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from braid.telemetry.sample import Sample
 from spark.errors import ExperimentError
+from spark.outputs import NOTE
 from spark.requests import Follow
 from spark.streaming import following
 from spark.streaming.following import Writing, follow, start
@@ -143,6 +144,10 @@ def test_a_checkpoint_and_its_windows_belong_together(tmp_path: Path) -> None:
         Places(request(tmp_path, out=tmp_path / "others")).prepare()
     with pytest.raises(ExperimentError, match=r"holds windows that were followed with --checkpoint .*checkpoint"):
         Places(request(tmp_path, checkpoint=tmp_path / "others")).prepare()
+    (asked.out / NOTE).unlink()  # removed, or never noted: whoever made both may have been killed in between
+    with pytest.raises(ExperimentError, match=r"windows of --checkpoint .* are gone: .* Remove .*checkpoint or name"):
+        Places(asked).prepare()
+    Places(request(tmp_path, checkpoint=tmp_path / "others")).prepare()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("three years of work")
     with pytest.raises(ExperimentError, match=r"--out .*mine was not made by this command"):

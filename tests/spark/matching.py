@@ -1,7 +1,8 @@
 """A publication matches as many subscriptions as was asked for, found by the broker's own index and by brute force."""
 
+from collections import Counter
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,14 +17,14 @@ from spark.experiments import stored
 from spark.requests import SUBSCRIPTIONS, Workload
 from spark.running import make_workload
 from spark.words import Statistics
-from spark.workloads import word_shares, zone_subscriptions
+from spark.workloads import topic_subscriptions, word_shares, zone_subscriptions
 from spark.workloads.fleets import CITY
 from spark.workloads.recorded_words import Class, placed
 from spark.workloads.recorded_words import terms as recorded_terms
 from spark.workloads.subscriptions import SHARE_MAX, Rung, blended, share_of
 from spark.workloads.word_subscriptions import demands_for
 from tests.spark.recordings import record_posts
-from tests.spark.workload_cases import published, rows_of, subscriptions
+from tests.spark.workload_cases import numbers, published, rows_of, subscriptions
 
 __all__ = [
     "test_a_ladder_gives_the_wanted_share",
@@ -32,6 +33,7 @@ __all__ = [
     "test_pairs_are_of_the_words_whose_pairs_were_counted",
     "test_publications_match_as_often_as_asked",
     "test_recorded_posts_match_as_often_as_asked",
+    "test_the_first_subscriptions_to_topics_are_a_fair_sample",
     "test_too_few_subscriptions",
     "test_zones_reach_beyond_the_area",
 ]
@@ -58,6 +60,25 @@ def test_publications_match_as_often_as_asked(spark: SparkSession, on: str, rows
     if rows <= 1_000:
         some = [read_publication(row["publication"]) for row in contents[:5]]
         assert counts[:5] == [sum(accepts(record, content, None, 0) for record in records) for content in some]
+
+
+def test_the_first_subscriptions_to_topics_are_a_fair_sample(spark: SparkSession) -> None:
+    """Of those to one level, however few are taken: most posts lie below few nodes of it."""
+    depth, seeds, prefixes = 4, range(40), (50, 300, 2_000)
+    posts = [row["topic"].split(".")[:depth] for row in published(spark, "posts")]
+    weights = Counter(".".join(levels) for levels in posts)
+    nodes = [topic_subscriptions._node(seed, depth).alias(f"seed_{seed}") for seed in seeds]
+    rows = numbers(spark, max(prefixes)).orderBy("number").select(*nodes).collect()
+    for prefix in prefixes:
+        expected = prefix / topic_subscriptions.CHILDREN**depth
+        found = [sum(weights[row[seed]] for row in rows[:prefix]) / len(posts) for seed in seeds]
+        assert fmean(found) == pytest.approx(expected, rel=0.35), prefix
+        assert median(found) > expected / 4, prefix
+    for seed in seeds:
+        for level in range(depth):
+            children = Counter(row[seed].split(".")[level] for row in rows[:300])
+            assert len(children) == topic_subscriptions.CHILDREN, (seed, level)
+        assert len({row[seed].rpartition(".")[0] for row in rows[:1_000]}) == 1_000  # each node once before any twice
 
 
 def test_recorded_posts_match_as_often_as_asked(spark: SparkSession, tmp_path: Path) -> None:

@@ -29,12 +29,16 @@ __all__ = [
     "test_a_difference_counts_when_it_is_larger_than_that_of_repetitions",
     "test_a_law_that_does_not_fit_predicts_nothing",
     "test_a_law_through_two_points_says_nothing_of_itself",
+    "test_exit_points_that_are_about_as_fast_are_not_called_faster",
     "test_figures_that_are_left_out_are_named",
+    "test_many_cells_that_failed_for_one_reason_are_one_sentence",
     "test_other_conditions_are_told_with_the_difference",
     "test_repetitions_and_scalings_are_told_apart",
     "test_routing_and_workload_are_conditions",
+    "test_subscriptions_that_a_scaling_lost_and_what_it_refused_are_told",
     "test_the_page_shows_what_was_measured",
     "test_what_is_missing_was_lost_or_has_failed_is_told",
+    "test_where_nothing_came_before_nothing_is_the_same",
 ]
 
 SPEEDS = {"2-2-1": 1400, "2-2-2": 1500, "1-1-1": 1000, "1-2-1": 1500, "1-3-1": 1800, "1-2-2": 1600}
@@ -111,6 +115,8 @@ def test_the_page_shows_what_was_measured(tables_of_a_run: Tables) -> None:
         "Of 4 kinds of cells that both runs measured, 4 are faster, 0 slower and 0 about the same",
         "<td>1,000</td><td>1,500</td><td>50% faster</td>",
         "were <b>not measured</b>",
+        "what has not come a minute after the last was sent is lost, and of a live scaling what has not come when "
+        "nothing came for 20 seconds.",
     ):
         assert sentence in made, sentence
     captions = re.findall(r"<figcaption>[^<]*\(Figure (\d+)\)[^<]*</figcaption>", made)
@@ -151,6 +157,60 @@ def test_what_is_missing_was_lost_or_has_failed_is_told(tables_of_a_run: Tables)
         f"3 were lost, 0 came twice, 0 out of order and 1,200 unwanted: {first['cell']} (3 lost, 1,200 unwanted).",
     ):
         assert sentence in made, sentence
+
+
+def test_many_cells_that_failed_for_one_reason_are_one_sentence(tables_of_a_run: Tables) -> None:
+    names = [f"1-1-1_{number}_flood_1" for number in range(190)]
+    twice = [{"cell": name, "reason": "the code was changed"} for _ in range(2) for name in names]
+    later = [{"cell": "1-2-1_10_flood_1", "reason": why} for why in ("no room", "no time", "no room")]
+    tables = tables_of_a_run._replace(missing=[*names, "1-3-1_10_flood_1"], failures=[*twice, *later])
+    missing, failed = findings.unfinished(tables)
+    assert missing.endswith(
+        "cells are missing, and nothing here counts them: 190 cells, 1-1-1_0_flood_1, 1-1-1_1_flood_1, "
+        "1-1-1_2_flood_1 among them (the code was changed); 1-3-1_10_flood_1 (not measured yet)."
+    )
+    assert failed == (
+        "Cells that failed before they were measured: 1-2-1_10_flood_1 (no room); 1-2-1_10_flood_1 (no time)."
+    )
+
+
+def test_subscriptions_that_a_scaling_lost_and_what_it_refused_are_told(tables_of_a_run: Tables) -> None:
+    *others, last = tables_of_a_run.ledgers
+
+    def told(kept: int, new_refused: int = 0, refused: int = 0) -> str:
+        ledger = {**last, "subscriptions": 1000, "new_at_end": 200, "kept_at_end": kept}
+        ledger |= {"new_refused": new_refused, "refused": refused}
+        return findings.ledger(tables_of_a_run._replace(ledgers=[*others, ledger])).partition(" unwanted")[2]
+
+    assert told(1200) == "."
+    assert told(1190) == f": {last['cell']} (1,190 subscriptions instead of 1,200)."
+    assert told(1205) == f": {last['cell']} (1,205 subscriptions instead of 1,200)."
+    assert told(1205, new_refused=5) == "."  # a subscription that was refused may be there or not
+    assert told(1199, refused=7) == f": {last['cell']} (7 refused, 1,199 subscriptions instead of 1,200)."
+
+
+def test_exit_points_that_are_about_as_fast_are_not_called_faster(tables_of_a_run: Tables) -> None:
+    (row,) = tables_of_a_run.dominance
+    assert findings.slices(tables_of_a_run)[-1] == (
+        "Of 1 comparisons, a second exit point was more than 5% faster in 1, slower in 0 and about as fast in 0 (1.07 "
+        "to 1.07 times)."
+    )
+    even = tables_of_a_run._replace(dominance=[{**row, "dominance": ratio} for ratio in (1.01, 1.0, 0.9)])
+    assert findings.slices(even)[-1] == (
+        "Of 3 comparisons, a second exit point was more than 5% faster in 0, slower in 1 and about as fast in 2 (0.90 "
+        "to 1.01 times)."
+    )
+
+
+def test_where_nothing_came_before_nothing_is_the_same(tables_of_a_run: Tables) -> None:
+    now = tables_of_a_run
+    silent = [{**row, "delivered_s": 0.0} for row in now.throughput]
+    found = changes(now._replace(throughput=silent), now)
+    assert {one.verdict for one in found} == {"nothing came before"}
+    assert summary(found).startswith(f"Of {len(found)} kinds of cells that both runs measured, 0 are faster, 0 slower")
+    assert summary(found).endswith(f" Of {len(found)} nothing came before, so there is nothing to compare.")
+    neither = changes(now._replace(throughput=silent), now._replace(throughput=silent))
+    assert {one.verdict for one in neither} == {"nothing came in either"}
 
 
 def test_a_difference_counts_when_it_is_larger_than_that_of_repetitions(tables_of_a_run: Tables) -> None:
@@ -203,18 +263,22 @@ def test_a_law_that_does_not_fit_predicts_nothing(tables_of_a_run: Tables) -> No
 
 def test_a_law_through_two_points_says_nothing_of_itself(tables_of_a_run: Tables) -> None:
     """It was measured with two and with three processors, so that R² is 1 whatever was measured."""
-    assert tables_of_a_run.matcher_laws[1000].r_squared == pytest.approx(1)
-    made = "".join(model(tables_of_a_run))
+
+    def shown(law: ScalingLaw) -> str:
+        return "".join(model(tables_of_a_run._replace(laws={1000: law}, matcher_laws={1000: law})))
+
+    through = ScalingLaw(0.25, 0.01, 1.0, 3, 2)
+    made = shown(through)
     for sentence in (
-        "(measured: up to 3, at 2 numbers beyond one, through which the law goes in any case).",
-        "matchers, by the model, at 2 numbers beyond one, through which the law goes in any case, at ",
+        "(measured: up to 3, at 2 numbers beyond one, as many as the law has unknowns).",
+        "matchers, by the model, at 2 numbers beyond one, as many as the law has unknowns, at ",
         "<td>says nothing</td><td>3</td>",
     ):
         assert sentence in made, sentence
-    law = ScalingLaw(0.25, 0.0, 0.9, 8, 3)
-    judged = "".join(model(tables_of_a_run._replace(laws={1000: law}, matcher_laws={1000: law})))
-    assert "in any case" not in judged
-    assert "<td>0.90</td><td>8</td>" in judged
+    for law in (through._replace(different=3), through._replace(coherence=0.0)):
+        judged = shown(law._replace(r_squared=0.9))
+        assert "as many as the law has unknowns" not in judged
+        assert "<td>0.90</td><td>3</td>" in judged
 
 
 def test_a_damaged_earlier_run_costs_the_difference_and_nothing_else(

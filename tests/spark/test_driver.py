@@ -144,12 +144,16 @@ def test_another_plan_of_the_same_name_has_a_run_of_its_own(tmp_path: Path) -> N
 
 
 async def test_runs_that_are_left_unfinished_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(unfinished(tmp_path / "small", "def")) == []
+    small, other = tmp_path / "small", PLAN.model_copy(update={"seconds": 20})
+    assert list(unfinished(small, "def", "def", PLAN)) == []
     monkeypatch.setattr(driver, "measure", measured)
     await run_plan(PLAN, Results(tmp_path, "small", "abc"), Watching())
-    (said,) = unfinished(tmp_path / "small", "def")
-    assert said.startswith("abc has 3 of 4 cells and is left so")
-    assert list(unfinished(tmp_path / "small", "abc")) == []
+    otherwise = "abc has 3 of 4 cells and is left so: it was measured by other code or by another plan. {} begins anew"
+    for run, commit, plan in (("def", "def", PLAN), ("abc.2", "abc", other)):
+        assert list(unfinished(small, run, commit, plan)) == [otherwise.format(run)]
+    again = "abc has 3 of 4 cells and is left so: --again was given. abc.2 begins anew"
+    assert list(unfinished(small, "abc.2", "abc", PLAN)) == [again]
+    assert list(unfinished(small, "abc", "abc", PLAN)) == []
 
 
 @pytest.mark.parametrize(("changes_at", "good", "begun"), [(2, 0, 1), (3, 1, 1), (99, 3, 4)])

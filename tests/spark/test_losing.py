@@ -38,8 +38,10 @@ class Losing(Receiver):
     publishers: Sequence[Publisher] = ()
 
     @property
-    def count(self) -> int:
+    def arrived(self) -> int:
         return max(0, sum(publisher.wanted for publisher in self.publishers) - LOST)
+
+    count = arrived
 
     @property
     def pid(self) -> int:
@@ -53,7 +55,7 @@ class Losing(Receiver):
     async def load(self, *_: Any) -> None: ...
 
     async def received(self) -> Received:
-        return Received(array("d", [0.001]), Ledger(self.count, 0, 0))
+        return Received(array("d", [0.001]), Ledger(self.arrived, 0, 0))
 
 
 @pytest.mark.parametrize("rate", [0.0, 2_000.0])

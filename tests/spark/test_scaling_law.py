@@ -34,13 +34,26 @@ def test_two_unknowns_need_two_configurations() -> None:
 
 
 @given(st.floats(1.0, 1.9), st.floats(1.0, 1.9))
-def test_two_configurations_say_nothing_of_how_well_it_fits(two: float, three: float) -> None:
-    found = fit([(1, 1.0), (2, two), (3, three)])
+def test_what_goes_through_two_configurations_says_nothing_of_how_well_it_fits(two: float, three: float) -> None:
+    """Unless one of its parts would be below zero: without it the law misses them."""
+    points = [(1, 1.0), (2, two), (3, three)]
+    found = fit(points)
     assert found is not None
-    assert not found.is_judged
-    judged = fit([(1, 1.0), (2, two), (3, three), (4, two)])
+    assert found.is_judged == (found.contention == 0 or found.coherence == 0)
+    if not found.is_judged:
+        assert [found.speedup(p) for p, _ in points] == pytest.approx([s for _, s in points])
+    judged = fit([*points, (4, two)])
     assert judged is not None
     assert judged.is_judged
+
+
+def test_a_law_of_which_a_part_was_cut_off_misses_what_was_measured() -> None:
+    found = fit([(1, 1.0), (2, 1.1), (3, 1.9)])
+    assert found is not None
+    assert (found.contention > 0, found.coherence) == (True, 0)
+    assert found.speedup(2) > 1.2
+    assert found.r_squared < 0.9
+    assert found.is_judged
 
 
 def test_where_it_is_fastest() -> None:

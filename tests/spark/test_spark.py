@@ -3,6 +3,7 @@
 import pytest
 
 from tests.spark.analysing import *
+from tests.spark.compiling import *
 from tests.spark.following import *
 from tests.spark.generating import *
 from tests.spark.learning import *

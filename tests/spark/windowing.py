@@ -85,9 +85,14 @@ def test_hottest_anchors_are_summed_over_slices_and_seconds(spark: SparkSession)
     assert [(row.anchor, row.hits) for row in rows if row.layer == "accesspoint"] == [("z", 1)]
 
 
-def test_lines_that_are_no_samples_are_left_out(spark: SparkSession) -> None:
+def a_sample() -> str:
     counted = sample("matcher-1", 1, latencies=[latency("matched", _1000=90)], anchors=hits(a=7))
-    good = encode_sample(counted).decode()
+    return encode_sample(counted).decode()
+
+
+def a_sample_and_others() -> list[str]:
+    """Lines of which only the first is one."""
+    good = a_sample()
     given = [good, good[:50], "", "[]", good.replace('"v":1', '"v":2'), good.replace('"matcher-1"', "null")]
     given += [
         re.sub(pattern, text, good)
@@ -111,6 +116,11 @@ def test_lines_that_are_no_samples_are_left_out(spark: SparkSession) -> None:
         )
     ]
     assert len(set(given)) == len(given)
+    return given
+
+
+def test_lines_that_are_no_samples_are_left_out(spark: SparkSession) -> None:
+    good, given = a_sample(), a_sample_and_others()
     rows = samples_of(spark.createDataFrame([(line,) for line in given], "value string")).collect()
     assert [(row.slice, row.number, row.counts) for row in rows] == [
         ("matcher-1", 1, {"messages": 10, "publications": 100})
