@@ -89,6 +89,8 @@ class LinkPool:
             self._drop_target(name)
         for name, address in addresses.items():
             if name not in self._targets:
+                if name in self._accepted:
+                    self._accepted[name].resume_reading()  # from now on both sides send
                 target = self._targets[name] = _Target(address)
                 target.task = asyncio.create_task(self._keep_linked(name, target))
 
@@ -175,7 +177,7 @@ class LinkPool:
             self._accepted[peer.name] = link
             if before is not None:
                 before.close("replaced by a newer link of the same slice")
-            if self._congested and self._pause_upstream:
+            if self._congested and self._pause_upstream and peer.name not in self._targets:
                 link.pause_reading()
         log.info("linked", peer=peer.name, remote=link.remote)
         self._current[peer.name] = link
@@ -215,12 +217,17 @@ class LinkPool:
             self._owner.on_peer_down(peer)
 
     def on_congestion(self, link: Link, congested: bool) -> None:
-        """Backpressure: while a downstream link is full, upstream is not read."""
+        """Backpressure: while a downstream link is full, upstream is not read.
+
+        But for peers that are targets too, as matchers are for each other: two that do not read each other because
+        what they send is not read would never go on. What these send is bounded by what they have under way.
+        """
         if congested and self._pause_upstream and self._target_of(link) is not None:
             if not self._congested:
                 metrics.BACKPRESSURE.labels(self._hello.layer).inc()
-                for upstream in self._accepted.values():
-                    upstream.pause_reading()
+                for name, upstream in self._accepted.items():
+                    if name not in self._targets:
+                        upstream.pause_reading()
             self._congested.add(link)
         elif link in self._congested:
             # Also when it is no target any more, or upstream would never be read again.

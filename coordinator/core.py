@@ -17,7 +17,8 @@ Invariants: a state is entered when it is known to stand in ZooKeeper, not when 
 ZooKeeper come only while leading, one at a time, and while one is under way news is noted but nothing is decided; a
 configuration is written only over the version that was read; after a write whose end is not known everything is read
 again. Who follows a scaling may be told of it late, so a request is never believed but read. The time of a stage is
-taken from when this coordinator first saw it since its election: one that leads again waits as long as a new one.
+taken from when this coordinator first saw it since its election, and so is the time since a matcher went missing: one
+that leads again waits as long as a new one.
 """
 
 import enum
@@ -79,6 +80,7 @@ class Coordinator:
         self._asked = False  # another record than ours was seen since the last read began
         self._stage: tuple[str, State] | None = None  # the scaling and the state whose time is taken
         self._stage_since = 0.0
+        self._absent_since: dict[str, float] = {}  # matchers of the scaling that are not registered
         self._remind_at = 0.0
         self._told_epoch: int | None = None  # since the election
 
@@ -204,9 +206,22 @@ class Coordinator:
 
     def _known(self, slices: Mapping[str, Registration], now: float, clock_s: float) -> Known:
         standing, waited_s = self._standing, now - self._stage_since
-        assert standing.configuration is not None, "a scaling changes a configuration"
-        record, reports = standing.record_of_scaling, standing.reports
-        return Known(standing.configuration, record, slices, reports, waited_s, clock_s, self._deadlines, standing.map)
+        configuration = standing.configuration
+        assert configuration is not None, "a scaling changes a configuration"
+        absent = [name for name in configuration.union("matcher") if name not in slices]
+        self._absent_since = {name: self._absent_since.get(name, now) for name in absent}
+        absent_s = {name: min(now - since, waited_s) for name, since in self._absent_since.items()}
+        return Known(
+            configuration,
+            standing.record_of_scaling,
+            slices,
+            standing.reports,
+            waited_s,
+            absent_s,
+            clock_s,
+            self._deadlines,
+            standing.map,
+        )
 
     def _take_written(self, answer: Answer) -> Write:
         if self._writing is None:

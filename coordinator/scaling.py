@@ -1,7 +1,8 @@
 """How a scaling goes on from where it stands: one pure function per phase, from what is known to what is written next.
 
-Nothing is remembered between two decisions but what stands in ZooKeeper and for how long it has stood there. So a
-coordinator that was elected a moment ago goes on exactly as the one before it would have.
+Nothing is remembered between two decisions but what stands in ZooKeeper, for how long it has stood there, and for how
+long a matcher has been missing. So a coordinator that was elected a moment ago goes on exactly as the one before it
+would have, only with more patience.
 
 Until the phase `changing` is written, everything goes back: whoever is missing ends the scaling. From then on
 everything goes forward: whoever is missing is waited for until a deadline, and then named in a warning.
@@ -32,7 +33,7 @@ class Deadlines:
     flushing_s_max: float = 10.0
     ending_s_max: float = 10.0
     departing_s_max: float = 600.0  # where only matchers that leave are missing: they have publications to hand over
-    returning_s_max: float = 30.0  # where one of these has died, until it is back
+    returning_s_max: float = 30.0  # since one of these has died, until it is back
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Known:
     slices: Mapping[str, Registration]
     reports: Mapping[tuple[Step, str], Report]
     waited_s: float  # since this stage began
+    absent_s: Mapping[str, float]  # of the matchers that are not registered, for how long, at most since then
     clock_s: float  # seconds since 1970
     deadlines: Deadlines
     map: AnchorMap | None = None  # that the record asks for
@@ -153,7 +155,7 @@ def finish(known: Known) -> Decision:
     missing = _unreported(known, "drained", awaited)
     undrained = [name for name in awaited if ("drained", name) not in known.reports]
     departing = [name for name in known.configuration.matchers if name not in staying]
-    if missing and known.waited_s < _patience_s(known, undrained, departing):
+    if missing and _may_drain(known, undrained, departing):
         return Wait(missing)
     ready = [report for (step, _), report in known.reports.items() if step == "change-ready"]
     ended = [report for (step, _), report in known.reports.items() if step == "scale-end"]
@@ -167,15 +169,15 @@ def finish(known: Known) -> Decision:
     return Write(target, record, _overdue(known, missing))
 
 
-def _patience_s(known: Known, undrained: Iterable[str], departing: Iterable[str]) -> float:
+def _may_drain(known: Known, undrained: Iterable[str], departing: Iterable[str]) -> bool:
     """One that leaves may have to read all its publications once more, when it has died behind the cut. If all others
     have drained, nobody waits for anything else: every access point has said the last word.
     """
     deadlines = known.deadlines
     if not set(undrained) <= set(departing):
-        return deadlines.ending_s_max
-    is_there = all(name in known.slices for name in undrained)
-    return deadlines.departing_s_max if is_there else deadlines.returning_s_max
+        return known.waited_s < deadlines.ending_s_max
+    is_awaited = any(known.absent_s.get(name, 0.0) < deadlines.returning_s_max for name in undrained)
+    return is_awaited and known.waited_s < deadlines.departing_s_max
 
 
 DECISIONS: dict[str, Callable[[Known], Decision]] = {

@@ -8,7 +8,7 @@ States
     left       one that leaves has said `ScaleEnd`, its last word: it sends no publications and no calls any more
 
 One that is taken in has no part before it holds, but a connection point may hear of `changing` before it does: what
-comes from there waits as well, for the cut or for the way back.
+comes from there waits as well, for the cut or for the way back; but not for longer than `EARLY_S_MAX` before the cut.
 
 Holding ends by itself when something has waited in it for `HELD_S_MAX`, so that publications and calls go on also while
 ZooKeeper is away: requests carry their epoch, so they are answered rightly, though exit points will say that they have
@@ -21,6 +21,7 @@ nothing follows that a matcher has to know, so nobody has to wait for it when th
 """
 
 import enum
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +47,9 @@ from braid.topology import Change, Configuration
 KEPT_BACK_MAX = 200_000  # calls; beyond it they are dropped, and their connection points ask again
 ASKED_AGAIN_S_MAX = 4.0  # connection points ask again each second while somebody waits for the answer
 HELD_S_MAX = 3.0
+# What came for one that is taken in, before it holds: connection points hear of `changing` at nearly the same time, so
+# what is older has nothing to do with it. It was most likely sent again since, or will be.
+EARLY_S_MAX = 3.0
 # Beyond it batches are dropped, and their connection points send them again. Half of what a link buffers by default:
 # what was held is sent at once, and behind it there must be room for what was kept back and for what comes.
 HELD_BYTES_MAX = 16 * 1024 * 1024
@@ -74,7 +78,8 @@ class Buffers(msgspec.Struct):
 
     # By connection point and ref, and when it was asked last.
     kept_back: dict[tuple[str, int], tuple[Call, float]] = msgspec.field(default_factory=dict)
-    held: list[tuple[Publications, int]] = msgspec.field(default_factory=list)  # with their arrival in nanoseconds
+    # With their arrival in nanoseconds, for hops, and in seconds.
+    held: list[tuple[Publications, int, float]] = msgspec.field(default_factory=list)
     held_bytes: int = 0
     kept_back_since_s: float | None = None
     held_since_s: float | None = None
@@ -109,8 +114,22 @@ class Buffers(msgspec.Struct):
                 continue
             if self.held_since_s is None:
                 self.held_since_s = now_s
-            self.held.append((message, arrived_ns))
+            self.held.append((message, arrived_ns, now_s))
             self.held_bytes += size
+
+    def drop_early(self, now_s: float) -> None:
+        """What came too early to belong to the cut."""
+        late = bisect_left(self.held, now_s - EARLY_S_MAX, key=lambda held: held[2])
+        for message, _, _ in self.held[:late]:
+            self.held_bytes -= sum(map(len, message.contents))
+        del self.held[:late]
+        self.dropped += late
+        self.held_since_s = self.held[0][2] if self.held else None
+
+    def wait_from(self, now_s: float) -> None:
+        """What is here has waited for nothing so far."""
+        self.kept_back_since_s = now_s if self.kept_back else None
+        self.held_since_s = now_s if self.held else None
 
     def take_kept_back(self, now_s: float) -> list[Call]:
         """In the order of arrival. A call that is not repeated any more has nobody who waits for its answer."""
@@ -122,7 +141,8 @@ class Buffers(msgspec.Struct):
         return calls
 
     def take_held(self, now_s: float) -> list[tuple[Publications, int]]:
-        held, self.held, self.held_bytes = self.held, [], 0
+        held = [(message, arrived_ns) for message, arrived_ns, _ in self.held]
+        self.held, self.held_bytes = [], 0
         if self.held_since_s is not None:
             self.held_s_max = max(self.held_s_max, now_s - self.held_since_s)
             self.held_since_s = None
@@ -177,6 +197,8 @@ class AccessPointScaling:
         return effects
 
     def on_tick(self, now_s: float) -> Effects:
+        if self._is_taken_in:
+            self.buffers.drop_early(now_s)
         since_s = self.buffers.waiting_since_s
         if (
             self.state is State.HOLDING
@@ -221,6 +243,9 @@ class AccessPointScaling:
         if self.state is State.SERVING:
             self.buffers.begin()
         configuration = self._enter(event)
+        if self._is_taken_in:  # matchers may have copied for an hour, which nobody has waited for
+            self.buffers.drop_early(now_s)
+            self.buffers.wait_from(now_s)
         cuts: Effects = [self._cut(configuration, matcher) for matcher in configuration.union("matcher")]
         self._on_in_force(configuration.in_force())
         self.state, self._holding_since_s = State.HOLDING, now_s

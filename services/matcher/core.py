@@ -223,7 +223,7 @@ class MatcherCore:
         ]
 
     def on_change_matcher_on_exit_point(self, accesspoint: str, message: ChangeMatcherOnExitPoint) -> list[Send]:
-        return self._keeping.behind(self.scaling.on_change_matcher_on_exit_point(accesspoint, message))
+        return self.behind_partials(self.scaling.on_change_matcher_on_exit_point(accesspoint, message))
 
     def on_find_publications(self, accesspoint: str, message: FindPublications) -> Effects:
         if not self._is_current(message.epoch):
@@ -485,6 +485,9 @@ class MatcherCore:
                 sends += self._match(selector, [request for request, _ in group], now_s, arrived_ns)
         effects = [*self._remember(), *self._keeping.behind(sends)]
         return [*effects, Continue()] if self.is_answering else effects
+
+    def behind_partials(self, sends: list[Send]) -> list[Send]:
+        return self._keeping.behind(sends)
 
     def on_settled(self, selector: Selector) -> Effects:
         """One epoch is left. The first time after a start, the store may hold what a scaling before it moved away."""

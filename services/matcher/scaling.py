@@ -68,6 +68,9 @@ class Core(Protocol):
     def answer_requests(self) -> Effects:
         """Those of the new epoch that waited."""
 
+    def behind_partials(self, sends: list[Send]) -> list[Send]:
+        """What can be sent of it now; the rest follows the partials that wait for the disk."""
+
     def on_settled(self, selector: Selector) -> Effects:
         """One epoch is left."""
 
@@ -386,13 +389,13 @@ class MatcherScaling:
         """Started again since all state arrived: what is on disk is the state of the new epoch."""
         self._know(event)
         self.state = State.READY
-        return self._take_over() + self._depart()
+        return self._take_over() + self._depart() + self._forward_cuts()
 
     def on_over(self, event: Flushing | Ending) -> Effects:
         """The coordinator has gone on; whoever is late need not see every cut."""
         started_again = self.state is State.SERVING
         self._know(event)
-        effects = self._take_over() + self._depart() if started_again else []
+        effects = self._take_over() + self._depart() + self._forward_cuts() if started_again else []
         if isinstance(self._due(), AllCut):
             return effects + self.on_all_cut(AllCut())
         # Somebody may still speak of the old epoch: it gets no answer, and what it sent comes again in the new one.
@@ -443,6 +446,14 @@ class MatcherScaling:
         effects = self._begin_previous() + self.previous.finish()
         self._holdings.throw_out_foreign(self._name, self._new)
         return [*effects, Continue()]
+
+    def _forward_cuts(self) -> Effects:
+        """Those that came before it was known to whom; exit points may hear a cut twice."""
+        assert self._configuration is not None
+        assert self._new is not None
+        cuts = list(self._of(self._new.epoch).cuts_for_exit_points.values())
+        sends = [Send(exitpoint, cuts) for exitpoint in self._configuration.union("exitpoint")] if cuts else []
+        return [*self._core.behind_partials(sends)]
 
     def _begin_previous(self) -> Effects:
         """With what came before this matcher knew of the scaling."""

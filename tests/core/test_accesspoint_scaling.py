@@ -267,9 +267,33 @@ def test_one_that_the_old_configuration_leaves_out_serves_nothing_before_it_is_t
     assert core.on_configuration(during("flushing", target), 13.5) == [
         *[Send(matcher, requests(NEW_EPOCH, 2, 1, 2, 3)) for matcher in ("matcher-1", "matcher-2")],
         calls,
-        ended(kept_back_s=3.5, held_s=3.5),
+        ended(kept_back_s=0.5, held_s=0.5),
     ]
     assert core.stale == 0
+
+
+@pytest.mark.parametrize("ticks", [False, True])
+def test_what_came_long_before_it_is_taken_in_is_not_held_and_not_told_as_a_wait(ticks: bool) -> None:
+    """Its connection point has sent it again since, or will."""
+    target = to(accesspoints=("accesspoint-1", "accesspoint-9"))
+    core = AccessPointCore("accesspoint-9", lambda: 0)
+    core.on_configuration(during("copying", target), 10.0)
+    for sequence, came_s in enumerate((10.0, 1000.0, 3000.0 - scaling_module.EARLY_S_MAX, 3000.0), 1):
+        if ticks:
+            assert core.scaling.on_tick(came_s) == []
+        core.on_publications([publications(sequence)], came_s, 0)
+        core.on_subscribe(subscribe(sequence, STAYING[0]), came_s)
+    assert core.scaling.buffers.dropped == (2 if ticks else 0)
+    core.on_configuration(during("changing", target), 3000.0)
+    assert core.scaling.buffers.dropped == 2
+    assert core.scaling.on_tick(3000.0 + scaling_module.HELD_S_MAX) == []
+    calls = [subscribe(ref, STAYING[0], NEW_EPOCH) for ref in (3, 4)]
+    assert core.on_configuration(during("flushing", target), 3001.0) == [
+        *[Send(matcher, requests(NEW_EPOCH, 2, 3, 4)) for matcher in ("matcher-1", "matcher-2")],
+        Send("matcher-1", calls),
+        ended(kept_back_s=1.0, held_s=1.0),
+    ]
+    assert core.scaling.buffers.held_bytes == 0
 
 
 @pytest.mark.parametrize("phase", ["copying", "moving"])
@@ -395,7 +419,7 @@ def test_publications_beyond_the_bound_are_dropped_and_counted(monkeypatch: pyte
     monkeypatch.setattr(scaling_module, "HELD_BYTES_MAX", 10)
     core = accesspoint("changing")
     core.on_publications([publications(1, b"123456"), publications(2, b"12345"), publications(3, b"1234")], 10.0, 0)
-    assert [message.sequence for message, _ in core.scaling.buffers.held] == [1, 3]
+    assert [message.sequence for message, _, _ in core.scaling.buffers.held] == [1, 3]
     assert (core.scaling.buffers.held_bytes, core.scaling.buffers.dropped) == (10, 1)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from braid.coordination_events import ReportsChanged, ScalingChanged
+from braid.coordination_events import Deposed, Elected, ReportsChanged, ScalingChanged
 from braid.scaling import Ask, ScalingRecord, Step
 from braid.topology import PHASES, Configuration, Phase
 from coordinator.core import REMIND_S, State
@@ -231,13 +231,42 @@ def test_a_matcher_that_leaves_has_time_to_hand_over_its_publications() -> None:
     assert stage.informs[-1].fields["missing"] == ("drained:matcher-2",)
 
 
+WITHOUT_IT = ("accesspoint-1", "matcher-1", "exitpoint-1")
+
+
 def test_a_matcher_that_leaves_and_has_died_has_time_to_come_back() -> None:
-    stage = departing("accesspoint-1", "matcher-1", "exitpoint-1")
+    stage = departing(*WITHOUT_IT)
     assert stage.tick(29.0) == []
     stage.feed(registered(*NAMES))
+    assert stage.tick(45.0) == []
+    assert stage.feed(registered(*WITHOUT_IT)) == stage.tick(74.0) == []
+    assert stage.feed(registered(*NAMES)) == stage.tick(599.0) == []
+    assert stage.feed(registered(*WITHOUT_IT)) == []
+    assert isinstance(stage.tick(600.0)[0], WriteConfiguration)
+
+
+def test_a_matcher_that_leaves_and_does_not_come_back_is_waited_for_since_it_died() -> None:
+    stage = departing(*NAMES)
+    assert stage.tick(45.0) == []
+    assert stage.feed(registered(*WITHOUT_IT)) == stage.tick(74.9) == []
+    assert isinstance(stage.tick(75.0)[0], WriteConfiguration)
+
+
+def test_a_matcher_that_leaves_has_time_to_come_back_when_the_coordinator_leads_again() -> None:
+    stage = departing(*WITHOUT_IT)
+    assert stage.tick(29.0) == stage.feed(Deposed()) == stage.tick(35.0) == []
+    stage.feed(Elected())
+    assert stage.answer() == [Sweep(ID)]
+    assert stage.tick(64.9) == []
+    assert isinstance(stage.tick(65.0)[0], WriteConfiguration)
+
+
+def test_one_that_does_not_come_back_takes_no_time_from_another_that_hands_over() -> None:
+    stage = CoordinatorStage(under_way("ending", ("matcher-3",)), replace(asked(), phase="ending", epoch=7))
+    stage.elect(registered(*WITHOUT_IT, "matcher-3"))
+    stage.tell(report("drained", "matcher-3"))
     assert stage.tick(599.0) == []
-    (write,) = stage.feed(registered("accesspoint-1", "matcher-1", "exitpoint-1"))
-    assert isinstance(write, WriteConfiguration)
+    assert isinstance(stage.tell(report("drained", "matcher-1"))[0], WriteConfiguration)
 
 
 def test_reports_that_do_not_come_in_time_are_named_and_the_scaling_goes_on() -> None:

@@ -319,9 +319,9 @@ def test_started_again_after_the_scaling_it_throws_out_what_moved_away() -> None
     assert more == [WhenForgotten(), ExpectForeign(False)]
 
 
-def started_in_the_middle(phase: Phase, ids: list[str], name: str) -> MatcherCore:
+def started_in_the_middle(phase: Phase, ids: list[str], name: str, *, keeps: bool = False) -> MatcherCore:
     """Its process before took part in the scaling; what the coordinator decides it has not decided knowing this one."""
-    core = MatcherCore(name, lambda: 0, incarnation=2)
+    core = MatcherCore(name, lambda: 0, keeps_publications=keeps, incarnation=2)
     core.on_recovered([record(id) for id in ids], foreign_expected=True)
     assert core.on_configuration(with_participants(phase)) == []
     assert core.on_continue() == []
@@ -356,6 +356,25 @@ def test_started_again_unseen_before_everything_goes_forward_it_has_what_was_mov
     settle(core, core.on_configuration(with_participants("changing")))
     assert core.scaling.state is State.READY
     assert sorted(core.index.ids()) == sorted(MOVING)
+
+
+@pytest.mark.parametrize("phase", ["changing", "flushing", "ending"])
+def test_started_in_the_middle_it_forwards_the_cuts_that_came_before_it_knew_to_whom(phase: Phase) -> None:
+    core = started_in_the_middle("moving", IDS, "matcher-1")
+    assert cut(core) == []
+    effects = core.on_configuration(with_participants(phase))
+    assert Send("exitpoint-1", [at_cut(name) for name in ACCESSPOINTS]) in effects
+    assert effects[-1] == DONE
+    assert core.scaling.violations == 0
+
+
+def test_started_in_the_middle_it_forwards_cuts_behind_the_partials_that_wait_for_the_disk() -> None:
+    core = started_in_the_middle("moving", IDS, "matcher-1", keeps=True)
+    cut(core, "accesspoint-1")
+    ticket = core._keeping.ticket()
+    forwarded = Send("exitpoint-1", [at_cut("accesspoint-1")])
+    assert forwarded not in core.on_configuration(with_participants("changing"))
+    assert core.on_kept(ticket) == [forwarded]
 
 
 @pytest.mark.parametrize("phase", ["copying", "moving"])

@@ -36,6 +36,7 @@ async def test_a_peer_that_does_not_read_is_given_up_at_the_bound() -> None:
         assert matcher.events[:3] == [("up", "exitpoint-1"), ("down", "exitpoint-1"), ("up", "exitpoint-1")]
 
 
+ROOMY = LIMITS.model_copy(update={"buffer_bytes_max": 32 << 20})
 CONGESTED_EARLY = LIMITS.model_copy(update={"buffer_bytes_max": 4 << 20})  # so at 1 MiB upstream is not read
 
 
@@ -108,3 +109,40 @@ async def test_upstream_is_read_again_when_the_full_link_is_no_longer_needed() -
         await congest(matcher, accesspoint)
         matcher.target(replacement)
         await until(lambda: matcher.received == [1])
+
+
+@on_both_loops
+async def test_two_that_send_to_each_other_read_each_other_also_when_both_links_are_full() -> None:
+    async with (
+        running("matcher-1", ROOMY, pause_upstream=True) as first,
+        running("matcher-2", ROOMY, pause_upstream=True) as second,
+    ):
+        await linked(first, second)
+        await linked(second, first)
+        for numbers in (range(200), range(200, 300)):
+            # What the kernel does not take, and behind it more than a quarter of the bound.
+            for number in numbers:
+                first.send(second, number, size=100_000)
+                second.send(first, number, size=100_000)
+            await asyncio.sleep(0)
+        await until(lambda: len(first.received) == len(second.received) == 300)
+
+
+@on_both_loops
+async def test_a_peer_that_becomes_a_target_while_downstream_is_full_is_read_again() -> None:
+    async with (
+        running("matcher-1", CONGESTED_EARLY, pause_upstream=True) as matcher,
+        running("accesspoint-1") as accesspoint,
+        running("matcher-2") as another,
+        deaf_server("exitpoint-1") as (address, _),
+    ):
+        await linked(accesspoint, matcher)
+        await linked(another, matcher)
+        matcher.pool.retarget({"exitpoint-1": address})
+        await until(lambda: matcher.pool.is_linked("exitpoint-1"))
+        await congest(matcher, accesspoint)
+        another.send(matcher, 2)
+        await asyncio.sleep(0.05)
+        assert matcher.received == []
+        matcher.pool.retarget({"exitpoint-1": address, "matcher-2": another.address})
+        await until(lambda: matcher.received == [2])

@@ -1,4 +1,8 @@
-"""`./dev simulate --seeds 1000 --seed 1`: runs seeds, prints the transcript of the first that fails."""
+"""`./dev simulate --seeds 1000 --seed 1`: runs seeds, prints the transcript of the first that fails.
+
+Unless one kind of cluster is asked for, they follow one another from seed to seed, so that each kind has its turn. A
+seed and its kind tell the whole story: which one it was is printed with it.
+"""
 
 import argparse
 import sys
@@ -37,6 +41,11 @@ from tests.simulation.scaling import (
     ScalingSimulation,
     StallingScalingSimulation,
 )
+from tests.simulation.unheard import (
+    MatchersStartAgainUnseen,
+    OneHearsOfAnotherExitPointTooLate,
+    OneHearsOfTheCutTooLate,
+)
 
 KINDS: dict[str, Callable[[int], Simulation]] = {
     "ordinary": Simulation,
@@ -50,6 +59,9 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "crashing-scaling": CrashingScalingSimulation,
     "stalling-scaling": StallingScalingSimulation,
     "overtaking-scaling": CallsAreOvertaken,
+    "unseen-scaling": MatchersStartAgainUnseen,
+    "late-cut-scaling": OneHearsOfTheCutTooLate,
+    "late-exit-point-scaling": OneHearsOfAnotherExitPointTooLate,
     "leaving-scaling": LeavingScalingSimulation,
     "deaf-leaving-scaling": DeafToTheEndSimulation,
     "kafka": KafkaSimulation,
@@ -68,6 +80,11 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
 }
 
 
+def kind_of(seed: int) -> str:
+    """Its turn."""
+    return list(KINDS)[seed % len(KINDS)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="./dev simulate",
@@ -79,26 +96,28 @@ def main() -> None:
     parser.add_argument(
         "--kind",
         choices=KINDS,
-        default="ordinary",
-        help="rough: links break all the time; forgetting: confirmations get lost and exit points crash",
+        help="only this one, such as rough, in which links break all the time (default: all of them in turn)",
     )
     parser.add_argument("--transcript", action="store_true", help="print what happened also when nothing went wrong")
     given = parser.parse_args()
     started = time.monotonic()
     delivered = 0
     for seed in range(given.seed, given.seed + given.seeds):
-        simulation = KINDS[given.kind](seed)
+        kind = given.kind or kind_of(seed)
+        simulation = KINDS[kind](seed)
         problems = simulation.run()
         delivered += sum(map(len, simulation.ledger.delivered.values()))
         if given.transcript or problems:
-            print("\n".join(simulation.scheduler.transcript))
+            print(f"seed {seed} of {kind}", *simulation.scheduler.transcript, sep="\n")
         if problems:
-            print(f"seed {seed} failed:", *problems[:20], sep="\n  ")
+            print(f"seed {seed} of {kind} failed:", *problems[:20], sep="\n  ")
             sys.exit(1)
         if sys.stderr.isatty():
-            print(f"\rseed {seed}", end="", file=sys.stderr)
+            print(f"\rseed {seed} of {kind:<30}", end="", file=sys.stderr)
     elapsed_s = time.monotonic() - started
-    print(f"{given.seeds} seeds from {given.seed}, {delivered} notifications, all guarantees held, {elapsed_s:.1f} s")
+    kinds = given.kind or f"{min(given.seeds, len(KINDS))} kinds in turn"
+    found = f"{delivered} notifications, all guarantees held, {elapsed_s:.1f} s"
+    print(f"{given.seeds} seeds from {given.seed} of {kinds}, {found}")
 
 
 if __name__ == "__main__":

@@ -122,8 +122,10 @@ def violations(simulation: "Simulation") -> list[str]:
     Where somebody is away, or hears nothing from ZooKeeper, for longer than anybody waits, others go on and it says so.
     """
     gave_up = any(accesspoint.core.scaling.gave_up for accesspoint in simulation.accesspoints)
-    if simulation.zookeeper.was_unheard or gave_up:
-        return []
+    return [] if simulation.zookeeper.was_unheard or gave_up else orders_broken(simulation)
+
+
+def orders_broken(simulation: "Simulation") -> list[str]:
     found = [f"{m.core.scaling.violations} at {m.name}" for m in simulation.matchers if m.core.scaling.violations]
     return found + [
         f"{e.core.scaling.violations} at {e.name}" for e in simulation.exitpoints if e.core.scaling.violations

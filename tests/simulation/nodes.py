@@ -1,6 +1,6 @@
 """Slices under the simulator: the real cores of access and exit points, and what all slices share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from random import Random
 from typing import Any
@@ -24,6 +24,7 @@ class SimulatedSlice(Node):
         self.zookeeper = zookeeper
         self.session = False
         self.deaf = False  # hears nothing from ZooKeeper, although its session lives
+        self.may_register: Callable[[], bool] = lambda: True  # the registration of the process before it has ended
 
     def start(self) -> None:
         self.incarnation += 1
@@ -48,7 +49,9 @@ class SimulatedSlice(Node):
         self.scheduler.at(random.uniform(0, within_s), lambda: self._register(incarnation))
 
     def _register(self, incarnation: int) -> None:
-        if self.alive and self.session and self.incarnation == incarnation:
+        if not self.may_register():
+            self.scheduler.at(0.01, lambda: self._register(incarnation))
+        elif self.alive and self.session and self.incarnation == incarnation:
             self.answers = True
             self.zookeeper.register(registration_of(self.name, incarnation))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from braid.machine import Machine
+from braid.machine import IllegalEvent, Machine
 from braid.messages import ChangeMatcher
 from braid.selector import AnchoredSelector, MappedSelector, Selector, selector_of
 from braid.topology import Configuration
@@ -31,8 +31,14 @@ from tests.simulation.harder import (
     MatchersCrashBehindTheCut,
     NobodyHearsOfTwoScalings,
 )
+from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.scaling import LateScalingSimulation, ScalingSimulation
 from tests.simulation.seeds import from_seed, is_caught
+from tests.simulation.unheard import (
+    MatchersStartAgainUnseen,
+    OneHearsOfAnotherExitPointTooLate,
+    OneHearsOfTheCutTooLate,
+)
 
 
 def change_matcher_first(patch: pytest.MonkeyPatch) -> None:
@@ -178,6 +184,29 @@ def another_map_is_taken_for_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MappedSelector, "_decisive", AnchoredSelector._decisive)
 
 
+def started_in_the_middle_it_begins_anew(patch: pytest.MonkeyPatch) -> None:
+    """A process that cannot go on ends, and is started again."""
+
+    def on_configuration(self: SimulatedMatcher, configuration: Configuration) -> None:
+        try:
+            original(self, configuration)
+        except IllegalEvent:
+            self.crash()
+            self.scheduler.at(0.1, self.start)
+
+    original = SimulatedMatcher.on_configuration
+    patch.setattr(SimulatedMatcher, "on_configuration", on_configuration)
+    patch.setattr(MatcherScaling, "_started_in_the_middle", lambda *_: False)
+
+
+def acknowledged_before_access_points_have_passed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MatcherScaling, "must_hold_answer", lambda *_: False)
+
+
+def answered_before_access_points_have_passed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MatcherScaling, "must_wait_for_cut", lambda *_: False)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("take_away", "kind", "simulation"),
@@ -203,6 +232,9 @@ def another_map_is_taken_for_the_same(patch: pytest.MonkeyPatch) -> None:
         (access_points_ignore_the_map, "misplaced", from_seed(16, ScalingSimulation)),
         (matchers_ignore_the_map, "misplaced", from_seed(17, ScalingSimulation)),
         (another_map_is_taken_for_the_same, "misplaced", from_seed(17, ScalingSimulation)),
+        (started_in_the_middle_it_begins_anew, "misplaced", MatchersStartAgainUnseen),
+        (acknowledged_before_access_points_have_passed, "lost", OneHearsOfTheCutTooLate),
+        (answered_before_access_points_have_passed, "violation", OneHearsOfAnotherExitPointTooLate),
     ],
 )
 def test_the_checkers_bite(

@@ -1,10 +1,12 @@
 """Scalings under the simulator: many seeds hold all guarantees, whoever hears of them late, and whatever breaks."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from braid.scaling import Ask
+from tests.simulation.cluster import Simulation
 from tests.simulation.harder import CallsAreOvertaken
 from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.scaling import (
@@ -16,6 +18,11 @@ from tests.simulation.scaling import (
     StallingScalingSimulation,
 )
 from tests.simulation.seeds import name_of, parts, problems_of
+from tests.simulation.unheard import (
+    MatchersStartAgainUnseen,
+    OneHearsOfAnotherExitPointTooLate,
+    OneHearsOfTheCutTooLate,
+)
 
 
 @pytest.mark.parametrize("seeds", parts(1, 5), ids=name_of)
@@ -63,6 +70,15 @@ def test_all_guarantees_hold_while_some_messages_take_very_long(seeds: range) ->
 @pytest.mark.parametrize("seeds", parts(1, 30), ids=name_of)
 def test_all_guarantees_hold_while_calls_are_overtaken(seeds: range) -> None:
     assert problems_of(CallsAreOvertaken, seeds) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", parts(1, 45), ids=name_of)
+@pytest.mark.parametrize("kind", [MatchersStartAgainUnseen, OneHearsOfTheCutTooLate, OneHearsOfAnotherExitPointTooLate])
+def test_all_guarantees_hold_while_somebody_does_not_know_what_others_know(
+    kind: Callable[[int], Simulation], seeds: range
+) -> None:
+    assert problems_of(kind, seeds) == []
 
 
 @pytest.mark.slow

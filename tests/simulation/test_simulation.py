@@ -14,6 +14,7 @@ from services.connpoint.delivery import Latest
 from services.connpoint.ingress import IngressCore
 from services.exitpoint.core import ExitPointCore
 from services.matcher.core import MatcherCore
+from tests.simulation.__main__ import KINDS, kind_of
 from tests.simulation.cluster import Simulation
 from tests.simulation.rough import ConnectionPointsCrash, ForgettingSimulation, RoughSimulation
 from tests.simulation.seeds import from_seed, is_caught, name_of, parts, problems_of
@@ -22,6 +23,10 @@ from tests.simulation.seeds import from_seed, is_caught, name_of, parts, problem
 @pytest.mark.parametrize("seeds", parts(1, 20), ids=name_of)
 def test_all_guarantees_hold(seeds: range) -> None:
     assert problems_of(Simulation, seeds) == []
+
+
+def test_each_kind_has_its_turn() -> None:
+    assert sorted(kind_of(seed) for seed in range(7, 7 + len(KINDS))) == sorted(KINDS)
 
 
 @pytest.mark.slow
