@@ -33,11 +33,11 @@ def test_the_last_word_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AccessPointScaling, "has_left", False)
     monkeypatch.setattr(MatcherScaling, "takes_from", lambda *_: True)
     monkeypatch.setattr(RetryLoop, "_bring_forward", lambda *_: None)
-    assert is_caught(from_seed(96, LeavingScalingSimulation), "lost")
+    assert is_caught(from_seed(119, LeavingScalingSimulation), "lost")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "kind"), [(13, "misplaced"), (23, "lost")])
+@pytest.mark.parametrize(("first", "kind"), [(81, "misplaced"), (23, "lost")])
 def test_nothing_may_be_taken_from_one_that_left(monkeypatch: pytest.MonkeyPatch, first: int, kind: str) -> None:
     """One that did not hear of its end sends a subscription that nobody copies any more, and past who wants it."""
     monkeypatch.setattr(MatcherScaling, "takes_from", lambda *_: True)
