@@ -319,6 +319,20 @@ class Settings(Section):
             raise ValueError("kafka.sources has a topic twice")
         return self
 
+    @model_validator(mode="after")
+    def _has_no_loops(self) -> "Settings":
+        """What Braid writes itself must not come in again, nor dead letters lie among what is read."""
+        own = {self.ingress_topic: "the ingress topic (ingress.topic)", self.telemetry.topic: "telemetry.topic"}
+        sources = {source.topic for source in self.kafka.sources}
+        for source in self.kafka.sources:
+            if source.topic in own:
+                raise ValueError(f"kafka.sources has {source.topic}, which is {own[source.topic]}")
+            letters = source.dead_letter_topic
+            where = "a source itself" if letters in sources else own.get(letters)
+            if where:
+                raise ValueError(f"dead letters of the source {source.topic} would go to {letters}, which is {where}")
+        return self
+
 
 class _Sourced(Settings, BaseSettings):
     """The same fields, in the form that pydantic-settings reads them from."""

@@ -17,8 +17,12 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
     NoError,
+    NotLeaderForPartitionError,
     OffsetOutOfRangeError,
+    RequestTimedOutError,
     TopicAlreadyExistsError,
     for_code,
 )
@@ -34,12 +38,18 @@ WRITE_BYTES_MAX = 900_000  # of one write to one partition; Kafka takes 1 MiB (m
 RECORD_BYTES_MAX = 4 * 1024 * 1024  # of one record, which is one batch; told to topics that are made here
 _FETCH_BYTES_MAX = 8 * 1024 * 1024
 _REQUEST_S = 5.0  # for what is done again a moment later
+_LEADER_S = 2.0  # for a partition to say where it begins and ends; one that has no leader does not
 _LOOK_AGAIN_S = 0.05
 _COORDINATOR_S = 15.0  # a Kafka that has just begun makes the topic of its groups first
+_NO_LEADER = (LeaderNotAvailableError, NotLeaderForPartitionError, RequestTimedOutError, KafkaTimeoutError)
 
 
 class Unavailable(Exception):
     """Kafka does not answer, or refuses."""
+
+
+class Unanswered(Unavailable):
+    """Nobody answers for this partition; others may be written."""
 
 
 class LogLost(Exception):
@@ -107,7 +117,7 @@ class IngressTopic:
     # Writing
 
     async def write(self, partition: int, records: list[ToWrite]) -> int:
-        """All of them or none, in their order; the offset of the last one. Raises `Unavailable`.
+        """All of them or none, in their order; the offset of the last one. Raises `Unavailable`, or `Unanswered`.
 
         Waits for as long as Kafka is away. When it fails it is not known whether they were written.
         """
@@ -126,7 +136,8 @@ class IngressTopic:
             written = sent.result()
         except (KafkaError, OSError) as error:
             await self._retire(producer)
-            raise Unavailable(text_of(error)) from None
+            failure = Unanswered if isinstance(error, _NO_LEADER) else Unavailable
+            raise failure(text_of(error)) from None
         return int(written.offset) + len(records) - 1
 
     async def _live_producer(self) -> _Producer:
@@ -176,14 +187,32 @@ class IngressTopic:
         }
 
     async def bounds(self, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """The first offset that is there, and the one that will be written next. Raises `Unavailable`."""
-        wanted = [TopicPartition(self.name, partition) for partition in partitions]
+        """The first offset that is there, and the one that will be written next, of those that answer in time."""
+        asked = list(partitions)
+        found = await asyncio.gather(*map(self._bounds_of, asked))
+        return {partition: bounds for partition, bounds in zip(asked, found, strict=True) if bounds is not None}
+
+    async def _bounds_of(self, partition: int) -> tuple[int, int] | None:
+        """Each is asked for alone: aiokafka waits for all that it is asked for together."""
+        place = TopicPartition(self.name, partition)
         try:
-            begins = await self._consumer.beginning_offsets(wanted)
-            ends = await self._consumer.end_offsets(wanted)
-        except (KafkaError, OSError) as error:
+            async with asyncio.timeout(_LEADER_S):
+                begins = await self._consumer.beginning_offsets([place])
+                ends = await self._consumer.end_offsets([place])
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.info("a partition does not say where it begins", partition=partition, reason=text_of(error))
+            return None
+        return begins[place], ends[place]
+
+    async def first_written_ms(self, partition: int) -> int | None:
+        """When the first record that is there was written; None when there is none. Raises `Unavailable`."""
+        place = TopicPartition(self.name, partition)
+        try:
+            async with asyncio.timeout(_LEADER_S):
+                found = (await self._consumer.offsets_for_times({place: 0}))[place]
+        except (KafkaError, OSError, TimeoutError) as error:
             raise Unavailable(text_of(error)) from None
-        return {one.partition: (begins[one], ends[one]) for one in wanted}
+        return None if found is None else int(found.timestamp)
 
     # What is confirmed
 

@@ -30,6 +30,7 @@ log = structlog.get_logger()
 _READ_S = 0.1  # how long is waited for records before it is asked again whose the partitions are
 _READ_MAX = 500  # records at once
 _PAUSE_S = 0.5  # after Kafka did not answer
+_PAUSE_S_MAX = 15.0  # to ask again for partitions that have no leader; doubled each time up to this
 _BACKLOG_S = 1.0  # how often is asked what others have confirmed
 _COMPLAIN_S = 10.0
 _encode = msgspec.msgpack.Encoder().encode
@@ -46,6 +47,7 @@ class Topic(Protocol):
     def assign(self, positions: dict[int, int]) -> None: ...
     async def read(self, most: int, timeout_s: float) -> dict[int, list[Record]]: ...
     async def bounds(self, partitions: Iterable[int]) -> dict[int, tuple[int, int]]: ...
+    async def first_written_ms(self, partition: int) -> int | None: ...
     async def committed(self) -> dict[int, Committed]: ...
     async def commit(self, committed: dict[int, Committed]) -> None: ...
 
@@ -62,6 +64,7 @@ class KafkaLog:
         self._core: PartitionsCore | None = None  # until it is known how many partitions there are
         self._writing = KafkaWriting(topic.write, settings.ingress)
         self._claims: dict[int, int] = {}  # what is assigned now
+        self._ask_at_s = self._ask_pause_s = 0.0  # for partitions that did not say where they begin
         self._committed: dict[int, Committed] = {}  # by partition, as far as it was last heard
         self._settled_s = self._asked_s = 0.0
         self._settling: asyncio.Task[None] | None = None
@@ -82,7 +85,7 @@ class KafkaLog:
                 self._partitions = await self._topic.open()
                 break
             except Unavailable as error:
-                self._complain("Kafka cannot be reached", error)
+                self._complain("Kafka cannot be reached", str(error))
                 await asyncio.sleep(_PAUSE_S)
         self._core = PartitionsCore(self._name, self._partitions, self._settings.ingress)
         if self._configuration is not None:
@@ -108,9 +111,13 @@ class KafkaLog:
             return f"Kafka at {self._settings.kafka.bootstrap} has not answered yet"
         if publisher is None:
             return self._told(self._writing.silent_s(), "")
-        return self._refusal_of(publisher % self._partitions)
+        partition = publisher % self._partitions
+        if self._writing.is_doubtful(partition):
+            where = f"partition {partition} of {self._topic.name}"
+            return f"Kafka at {self._settings.kafka.bootstrap} did not answer for {where}, which is tried again soon"
+        return self._overdue(partition)
 
-    def _refusal_of(self, partition: int) -> str:
+    def _overdue(self, partition: int) -> str:
         """Others may be written: a partition has no leader for a while when the broker that had it is gone."""
         return self._told(self._writing.waits_s(partition), f" of partition {partition} of {self._topic.name}")
 
@@ -173,6 +180,8 @@ class KafkaLog:
         if taken or len(self._core.claims()) != before:
             log.info("partitions", ours=sorted(self._core.claims()), taken_over=taken)
         self.taken_over += len(taken)
+        if taken:
+            self._ask_at_s = self._ask_pause_s = 0.0
         self._has_room.set()
 
     def on_slice_returned(self, now_s: float) -> None:
@@ -185,8 +194,8 @@ class KafkaLog:
             return
         send_again(core, now_s, self._perform)
         for partition in range(self._partitions):
-            if refusal := self._refusal_of(partition):
-                self._writing.give_up(partition, f"{refusal}; what was sent may be published all the same")
+            if overdue := self._overdue(partition):
+                self._writing.give_up(partition, f"{overdue}; what was sent may be published all the same")
         if self._settling is None and now_s - self._settled_s >= self._settings.ingress.commit_s:
             self._settled_s = now_s
             self._settling = asyncio.get_running_loop().create_task(self._settle(core))
@@ -207,7 +216,7 @@ class KafkaLog:
             try:
                 await self._read_some(core)
             except Unavailable as error:
-                self._complain("Kafka cannot be read", error)
+                self._complain("Kafka cannot be read", str(error))
                 await asyncio.sleep(_PAUSE_S)
             except Exception:
                 # Our own mistake, or aiokafka's: what is ours is read again from where it was taken last.
@@ -217,6 +226,8 @@ class KafkaLog:
 
     async def _read_some(self, core: PartitionsCore) -> None:
         await self._find_positions(core)
+        self._assign(core)
+        await self._note_names(core)
         if not self._claims:
             await asyncio.sleep(_READ_S)
             return
@@ -229,15 +240,44 @@ class KafkaLog:
             await self._take(core, partition, records)
 
     async def _find_positions(self, core: PartitionsCore) -> None:
-        """Reads what is ours, from where whoever had it before has got to."""
-        if wanted := core.wanted():
-            committed, bounds = await self._topic.committed(), await self._topic.bounds(wanted)
-            for partition in wanted:
-                core.on_committed(partition, committed.get(partition), bounds[partition][0], time.time())
-        claims = core.claims()
-        if claims != self._claims and not core.wanted():
+        """Asks how far whoever had before what is ours has got; and where a partition begins, if that is not known.
+
+        One that has no leader does not say so: it is asked again later, and all others are read meanwhile.
+        """
+        wanted, claims = core.wanted(), core.claims()
+        if not wanted or time.monotonic() < self._ask_at_s:
+            return
+        committed = await self._topic.committed()
+        unknown = [partition for partition in wanted if partition not in committed]
+        bounds = await self._topic.bounds(unknown) if unknown else {}
+        silent = [partition for partition in unknown if partition not in bounds]
+        for partition in wanted:
+            if partition not in silent and core.claims().get(partition) == claims[partition]:
+                begins, _ = bounds.get(partition, (0, 0))
+                core.on_committed(partition, committed.get(partition), begins, time.time())
+        self._ask_pause_s = (min(2 * self._ask_pause_s, _PAUSE_S_MAX) or _PAUSE_S) if silent else 0.0
+        self._ask_at_s = time.monotonic() + self._ask_pause_s
+        if silent:
+            self._complain("partitions cannot be read yet", f"nobody answers for {silent}")
+
+    def _assign(self, core: PartitionsCore) -> None:
+        """Whatever is ours and of which it is known where to read."""
+        positions = core.positions()
+        claims = {partition: claim for partition, claim in core.claims().items() if partition in positions}
+        if claims != self._claims:
             self._claims = claims
-            self._topic.assign(core.positions())
+            self._topic.assign(positions)
+
+    async def _note_names(self, core: PartitionsCore) -> None:
+        """Before anything is read that is sent under another name than before; what was settled before comes first."""
+        if not core.to_name():
+            return
+        if self._settling is not None:
+            await self._settling
+        names = {p: one for p, one in core.to_name().items() if self._claims.get(p) == core.claims()[p]}
+        if names:
+            await self._topic.commit(names)
+            core.on_named(names, time.time())
 
     async def _take(self, core: PartitionsCore, partition: int, records: list[Record]) -> None:
         """As there is room; unless it is no longer ours, or is ours anew: then it is read again."""
@@ -253,7 +293,9 @@ class KafkaLog:
     async def _find_lost(self, core: PartitionsCore, partitions: list[int]) -> None:
         for partition, (begins, ends) in (await self._topic.bounds(partitions)).items():
             log.error("records of the ingress log are gone", partition=partition, begins=begins, ends=ends)
-            core.on_lost(partition, begins, ends)
+            is_shorter = (core.position(partition) or 0) > ends
+            first_ms = await self._topic.first_written_ms(partition) if is_shorter else None
+            core.on_lost(partition, begins, ends, first_ms, time.time())
         self._claims = {}  # all are assigned again, at positions that are there
 
     # What is confirmed
@@ -270,7 +312,7 @@ class KafkaLog:
                 self._asked_s = now_s
                 await self._on_committed(core, await self._topic.committed())
         except Unavailable as error:
-            self._complain("what is confirmed cannot be written down", error)
+            self._complain("what is confirmed cannot be written down", str(error))
         except Exception:
             log.exception("what is confirmed cannot be written down")  # our own mistake; the next one is tried
         finally:
@@ -288,12 +330,12 @@ class KafkaLog:
             for partition, (_, ends) in (await self._topic.bounds(forgotten)).items():
                 core.on_forgotten(partition, ends)
 
-    def _complain(self, event: str, error: Unavailable) -> None:
+    def _complain(self, event: str, reason: str) -> None:
         """Now and then, while it is tried all the time."""
         now = time.monotonic()
         if now - self._complained_at >= _COMPLAIN_S:
             self._complained_at = now
-            log.warning(event, reason=str(error))
+            log.warning(event, reason=reason)
 
 
 def _parts(records: list[Record]) -> Iterator[list[Record]]:

@@ -5,6 +5,8 @@ Invariants:
 - What waits is bounded by the window (`has_room`); how long it waits, by `ingress.write_s_max`.
 - A write that fails, or takes longer, fails for all that wait for that partition: what comes behind it was sent later.
   What is not answered for so long leaves the window to others; there is one such write for each partition at most.
+- A partition for which nobody answered is doubtful until it takes a write: for a while nothing is queued for it, then
+  one batch at a time. So one without a leader does not fill the window again whenever a write to it is given up.
 """
 
 import asyncio
@@ -17,13 +19,14 @@ import structlog
 
 from braid import metrics
 from braid.config import Ingress
-from services.connpoint.ingress_topic import WRITE_BYTES_MAX, ToWrite, Unavailable
+from services.connpoint.ingress_topic import WRITE_BYTES_MAX, ToWrite, Unanswered, Unavailable
 from services.connpoint.log import Done
 
 log = structlog.get_logger()
 
 _RECORDS_MAX = 1000  # of one write
 _RECORD_OVERHEAD_BYTES = 64
+_DOUBT_S = 5.0  # behind a write that nobody answered, until the next one is tried
 
 Write = Callable[[int, list[ToWrite]], Awaitable[int]]  # partition, records; the offset of the last one
 
@@ -44,6 +47,7 @@ class _Line:
         self.writing: list[_Waiting] = []
         self.task: asyncio.Task[None] | None = None
         self.end = 0  # the offset behind the last one written
+        self.doubtful_until_s = 0.0  # when it may be tried again; 0 when it took the last write
 
 
 class KafkaWriting:
@@ -87,6 +91,13 @@ class KafkaWriting:
         line = self._lines.get(partition)
         return time.monotonic() - line.writing[0].since_s if line is not None and line.writing else 0.0
 
+    def is_doubtful(self, partition: int) -> bool:
+        """Whether nobody answered for it when it was last tried, and it is not its turn to be tried again."""
+        line = self._lines.get(partition)
+        if line is None or not line.doubtful_until_s:
+            return False
+        return time.monotonic() < line.doubtful_until_s or bool(line.writing or line.queued)
+
     def silent_s(self) -> float:
         """For how long no write is answered, to whichever partition, while there is one."""
         longest_s = max(map(self.waits_s, self._lines), default=0.0)
@@ -125,9 +136,12 @@ class KafkaWriting:
                 try:
                     offset = await self._write(partition, [waiting.record for waiting in line.writing])
                     line.end = offset + 1  # of a log that was made anew it is less than before
+                    line.doubtful_until_s = 0.0
                     self._answered_s = time.monotonic()
                 except Unavailable as error:
                     failure = error
+                    if isinstance(error, Unanswered):
+                        line.doubtful_until_s = time.monotonic() + _DOUBT_S
                     log.error("a write to Kafka failed", partition=partition, reason=str(error))
                 except Exception as error:
                     # Our own mistake, or aiokafka's: whoever waits is told, and what comes next is tried.

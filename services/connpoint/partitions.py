@@ -6,10 +6,13 @@ plus one. A connection point sees to the partitions that fall to it among those 
 A partition's way here:
 
     not ours ──it falls to us──▶ wanted ──what is committed is known──▶ read ──it falls to another──▶ not ours
+                                    └─somebody else set the offset─▶ unnamed ──its name is committed──▶ read
+                                             read ──the log is shorter──▶ unnamed
 
 Invariants, besides those of `retrying.py`:
 - A batch is sent only when it was read, so it is in the log, and whoever comes next reads it too.
 - What is committed is confirmed: everything before the offset, and what the note names behind it.
+- A log that gets its name here, not from its first record, is sent under it only when the name is committed.
 - Nothing else about a partition is known to one connection point alone. So two that see to the same one send the same
   batches under the same numbers, each with a watermark that is true, and one that is too late harms nobody.
 """
@@ -52,7 +55,9 @@ class _Partition:
         self.claim = claim  # each time a partition falls to us is another one
         self.position: int | None = None  # the next offset to read; None until what is committed is known
         self.log: int | None = None
+        self.is_named = True  # else its name has to be committed before anything is sent
         self.origin: Origin | None = None  # None until there is something
+        self.before: Origin | None = None  # what Kafka has lost of this log, and is not confirmed
         self.first_attempt = 0
         self.confirmed: set[int] = set()  # what somebody before us saw confirmed behind the committed offset
         self.confirmed_until = 0  # behind the last of these
@@ -113,13 +118,20 @@ class PartitionsCore(RetryLoop):
             one.position = begins
             return
         one.position = committed.offset
-        one.log = committed.log or 0
+        if committed.log is None:
+            self._name_anew(one, now_s)  # whoever set the offset wants what follows to be taken for new, each time
+            return
+        one.log = committed.log
         one.committed, one.committed_s = committed, now_s
         one.confirmed = {offset for first, last in committed.confirmed for offset in range(first, last + 1)}
         one.confirmed_until = max(one.confirmed, default=0) + 1
 
-    def on_lost(self, partition: int, begins: int, ends: int) -> None:
-        """The next record is not there: it was deleted before it was read, or the whole log was, and made anew."""
+    def position(self, partition: int) -> int | None:
+        one = self._ours.get(partition)
+        return None if one is None else one.position
+
+    def on_lost(self, partition: int, begins: int, ends: int, first_ms: int | None, now_s: float) -> None:
+        """The next record is not there: it was deleted before it was read, or the log is shorter than it was."""
         one = self._ours.get(partition)
         if one is None or one.position is None:
             return
@@ -127,17 +139,72 @@ class PartitionsCore(RetryLoop):
             self.missing += max(0, begins - one.position)
             one.position = max(begins, one.position)
             return
-        self._leave(one)
-        one.position, one.confirmed, one.confirmed_until = begins, set(), 0
-        one.log = one.origin = one.committed = None
+        if _is_cut_off(one, begins, first_ms):
+            self._go_on_at_the_end(one, ends)
+        else:
+            self._set_aside(one, keep_from=0)
+            one.position, one.confirmed = begins, set()
+        one.confirmed_until = max(one.confirmed, default=0) + 1
+        one.committed = None
+        self._name_anew(one, now_s)
+
+    def _go_on_at_the_end(self, one: _Partition, ends: int) -> None:
+        """The log is the one it was, without its last records. What is still in it and not confirmed is read again."""
+        origin = one.origin
+        if origin is None:
+            one.position, one.confirmed = ends, set()
+            return
+        one.position = min(origin.watermark, ends)
+        one.confirmed = {offset for offset in range(one.position, ends) if offset + 1 not in origin.pending}
+        self._set_aside(one, keep_from=ends)
+
+    def _set_aside(self, one: _Partition, keep_from: int) -> None:
+        """Of what was sent and is not confirmed, what Kafka has no more is kept from this offset on, and sent until it
+        is; as long as the partition is ours, since nobody else can.
+        """
+        origin, one.origin = one.origin, None
+        if origin is None:
+            return
+        self._forget(one.before)
+        for sequence in [sequence for sequence in origin.pending if sequence <= keep_from]:
+            self._drop(origin, sequence)
+        origin.advance()
+        if origin.pending:
+            origin.is_open, one.before = False, origin
+        else:
+            self._forget(origin)
+
+    def _name_anew(self, one: _Partition, now_s: float) -> None:
+        """By the time: numbers are given again that were given before, and must not be taken for those."""
+        one.log, one.is_named = max(int(now_s * 1000), (one.log or 0) + 1), False
+
+    def to_name(self) -> dict[int, Committed]:
+        """What has to be committed before anything is sent of these partitions; `on_named` says when it is."""
+        found = {}
+        for partition, one in self._ours.items():
+            if not one.is_named and one.position is not None:
+                unconfirmed = (o for o in range(one.position, one.confirmed_until) if o not in one.confirmed)
+                ranges = ranges_between(unconfirmed, one.position, one.confirmed_until)
+                found[partition] = Committed(one.position, one.log, ranges)
+        return found
+
+    def on_named(self, written: dict[int, Committed], now_s: float) -> None:
+        for partition, committed in written.items():
+            one = self._ours.get(partition)
+            if one is not None and one.log == committed.log:
+                one.is_named, one.committed, one.committed_s = True, committed, now_s
 
     def _leave(self, one: _Partition) -> None:
         """Whoever sees to it now reads from what is committed."""
-        if one.origin is None:
+        self._forget(one.origin)
+        self._forget(one.before)
+
+    def _forget(self, origin: Origin | None) -> None:
+        if origin is None:
             return
-        for sequence in list(one.origin.pending):
-            self._drop(one.origin, sequence)
-        del self._origins[one.origin.name]
+        for sequence in list(origin.pending):
+            self._drop(origin, sequence)
+        self._origins.pop(origin.name, None)
 
     # What is in it
 
@@ -148,6 +215,7 @@ class PartitionsCore(RetryLoop):
         for record in records:
             assert one.position is not None
             assert record.offset >= one.position, "read twice"
+            assert one.is_named, "what is sent must not be sent under another name later"
             origin = self._origin_of(partition, one, record)
             one.position = record.offset + 1
             origin.next_sequence = record.offset + 2
@@ -203,7 +271,7 @@ class PartitionsCore(RetryLoop):
     def on_commit(self, written: dict[int, Committed], now_s: float) -> None:
         for partition, committed in written.items():
             one = self._ours.get(partition)
-            if one is not None:
+            if one is not None and one.is_named and one.log == committed.log:
                 one.committed, one.committed_s = committed, now_s
 
     def committed(self) -> set[int]:
@@ -225,3 +293,11 @@ class PartitionsCore(RetryLoop):
         pending = (sequence - 1 for sequence in origin.pending)
         behind = ranges_between(pending, offset, origin.next_sequence - 1) if origin.pending else ()
         return Committed(offset, one.log, behind)
+
+
+def _is_cut_off(one: _Partition, begins: int, first_ms: int | None) -> bool:
+    """Whether a log that is shorter than what was read of it is the same one, and not one that was made anew.
+
+    That would begin at 0, with a record that was written after this one got its name.
+    """
+    return begins > 0 or (first_ms is not None and one.log is not None and first_ms <= one.log)

@@ -40,3 +40,9 @@ def commit(core: PartitionsCore, now_s: float = 100.0) -> dict[int, Committed]:
     found = core.to_commit(now_s)
     core.on_commit(found, now_s)
     return found
+
+
+def name(core: PartitionsCore, now_s: float) -> dict[int, Committed]:
+    found = core.to_name()
+    core.on_named(found, now_s)
+    return found

@@ -116,6 +116,26 @@ def test_a_value_that_cannot_be_used(section: str, name: str, value: object, rea
     assert problem.endswith(f"(it is {value!r})")
 
 
+@pytest.mark.parametrize(
+    ("sources", "reason"),
+    [
+        ([{"topic": "braid-telemetry"}], "kafka.sources has braid-telemetry, which is telemetry.topic"),
+        ([{"topic": "braid-braid-ingress"}], "which is the ingress topic (ingress.topic)"),
+        ([{"topic": "a", "dead_letters": "a"}], "dead letters of the source a would go to a, which is a source itself"),
+        ([{"topic": "a"}, {"topic": "a.dead-letter"}], "would go to a.dead-letter, which is a source itself"),
+        ([{"topic": "a", "dead_letters": "braid-braid-ingress"}], "which is the ingress topic"),
+        ([{"topic": "a", "dead_letters": "braid-telemetry"}], "which is telemetry.topic"),
+    ],
+)
+def test_topics_that_would_be_read_and_written(sources: list[dict[str, str]], reason: str) -> None:
+    assert reason in problem_of(None, {"kafka": {"bootstrap": "kafka:9092", "sources": sources}})
+
+
+def test_sources_may_share_a_topic_of_dead_letters() -> None:
+    sources = [{"topic": "a", "dead_letters": "letters"}, {"topic": "b", "dead_letters": "letters"}]
+    assert len(load(None, {"kafka": {"bootstrap": "kafka:9092", "sources": sources}}).settings.kafka.sources) == 2
+
+
 def test_the_source_of_the_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRAID_API__PORT", "http")
     assert problem_of().startswith("environment: api.port: ")

@@ -1,5 +1,7 @@
 """Seeing to partitions of Kafka: whose they are, what is sent of them, what is committed."""
 
+import pytest
+
 from braid.messages import Publications, Send
 from services.connpoint.committed import Committed
 from services.connpoint.partitions import PartitionsCore, Record
@@ -12,12 +14,14 @@ from tests.core.partition_cases import (
     PARTITIONS,
     commit,
     confirm,
+    name,
     read,
     reading,
     record,
 )
 
 ORIGIN = f"ingress-0.{BEGAN_MS:x}"
+RENAMED = f"ingress-0.{200_000:x}"
 
 # Whose it is
 
@@ -149,7 +153,7 @@ def test_the_window_is_full() -> None:
 
 def test_records_that_were_deleted_before_they_were_read() -> None:
     core = reading(committed=Committed(10, BEGAN_MS))
-    core.on_lost(0, begins=25, ends=40)
+    core.on_lost(0, 25, 40, None, 100.0)
     assert (core.positions(), core.missing) == ({0: 25}, 15)
     assert sent(read(core, record(25, EVEN))) == [("accesspoint-1", 26, 0, 25)]
     confirm(core, 26)
@@ -159,24 +163,90 @@ def test_records_that_were_deleted_before_they_were_read() -> None:
 def test_a_log_that_was_made_anew_has_another_origin() -> None:
     core = reading(committed=Committed(10, BEGAN_MS - 5))
     read(core, record(10, EVEN))
-    core.on_lost(0, begins=0, ends=3)
-    assert (core.positions(), core.missing, core.window_publications) == ({0: 0}, 0, 0)
+    core.on_lost(0, 0, 3, first_ms=BEGAN_MS, now_s=200.0)
+    assert (core.positions(), core.missing) == ({0: 0}, 0)
+    assert core.to_commit(200.0) == {}
+    assert name(core, 200.0) == {0: Committed(0, 200_000)}
     (send,) = read(core, record(0, EVEN))
-    assert (send.messages[0].origin, send.messages[0].sequence, send.messages[0].watermark) == (ORIGIN, 1, 0)
+    assert (send.messages[0].origin, send.messages[0].sequence, send.messages[0].watermark) == (RENAMED, 1, 0)
+
+
+def test_what_went_with_it_is_sent_until_it_is_confirmed_or_the_partition_falls_to_another() -> None:
+    """Nobody else has it."""
+    core = reading(committed=Committed(10, BEGAN_MS))
+    read(core, record(10, EVEN), record(11, EVEN))
+    core.on_lost(0, 0, 3, first_ms=BEGAN_MS + 9, now_s=200.0)
+    name(core, 200.0)
+    read(core, record(0, ODD))
+    assert [send.messages[0].origin for send in core.on_tick(300.0)] == [ORIGIN, ORIGIN, RENAMED]
+    assert confirm(core, 11) == [11]
+    assert [send.messages[0].sequence for send in core.on_tick(400.0)] == [12, 1]
+    core.on_connpoints(())
+    assert (core.window_publications, core.on_tick(500.0)) == (0, [])
+
+
+def cut_off(begins: int = 0, ends: int = 4, first_ms: int | None = BEGAN_MS) -> PartitionsCore:
+    """Six were read, all but the third and the sixth confirmed; then Kafka has lost the last two."""
+    core = reading()
+    read(core, *(record(offset, EVEN) for offset in range(6)))
+    confirm(core, 1, 2, 4, 5)
+    commit(core)
+    core.on_lost(0, begins, ends, first_ms, now_s=200.0)
+    return core
+
+
+@pytest.mark.parametrize(("begins", "first_ms"), [(0, BEGAN_MS), (1, BEGAN_MS + 1)])
+def test_a_log_that_lost_its_tail_goes_on_under_another_name(begins: int, first_ms: int) -> None:
+    """Its numbers are given again, and exit points have forgotten what lies below the watermark."""
+    core = cut_off(begins, first_ms=first_ms)
+    assert core.positions() == {0: 2}
+    assert name(core, 200.0) == {0: Committed(2, 200_000, ((3, 3),))}
+    sends = read(core, *(record(offset, EVEN) for offset in range(2, 6)))
+    assert [(m.origin, m.sequence) for send in sends for m in send.messages] == [(RENAMED, n) for n in (3, 5, 6)]
+    assert [(m.origin, m.sequence) for send in core.on_tick(300.0) for m in send.messages] == [
+        (ORIGIN, 6),
+        *[(RENAMED, n) for n in (3, 5, 6)],
+    ], "of those that are gone, what was not confirmed is only here"
+
+
+def test_what_was_committed_of_the_log_before_does_not_come_back() -> None:
+    core = cut_off()
+    core.on_commit({0: Committed(2, BEGAN_MS)}, 200.0)  # it was under way
+    assert core.to_commit(9000.0) == {}
+    name(core, 9000.0)
+    assert core.to_commit(9000.0) == {}
+
+
+def test_one_that_lost_its_tail_before_it_was_claimed() -> None:
+    core = reading(committed=Committed(9, BEGAN_MS, ((11, 12),)))
+    core.on_lost(0, 0, 7, BEGAN_MS, 200.0)
+    assert name(core, 200.0) == {0: Committed(7, 200_000)}
+    (send,) = read(core, record(7, EVEN))
+    assert (send.messages[0].origin, send.messages[0].watermark) == (RENAMED, 7)
+
+
+def test_nothing_is_sent_under_a_name_that_is_not_committed() -> None:
+    core = cut_off()
+    with pytest.raises(AssertionError, match="another name"):
+        read(core, record(4, EVEN))
 
 
 def test_what_is_still_there_is_not_lost() -> None:
     core = reading()
     read(core, record(0, EVEN))
-    core.on_lost(0, begins=0, ends=9)
-    core.on_lost(5, begins=3, ends=9)  # of which nothing is known yet
+    core.on_lost(0, 0, 9, None, 100.0)
+    core.on_lost(5, 3, 9, None, 100.0)  # of which nothing is known yet
     assert (core.positions(), core.missing, core.window_publications) == ({0: 1}, 0, 1)
 
 
-def test_an_offset_that_was_set_by_hand_begins_another_origin() -> None:
-    core = reading(committed=Committed(2))
+@pytest.mark.parametrize("now_s", [200.0, 300.0])
+def test_an_offset_that_was_set_by_hand_begins_another_origin_each_time(now_s: float) -> None:
+    core = reading(committed=Committed(2), now_s=now_s)
+    assert commit(core) == {}
+    assert name(core, now_s) == {0: Committed(2, int(now_s * 1000))}
     (send,) = read(core, record(2, EVEN))
-    assert send.messages[0].origin == "ingress-0.0"
+    assert send.messages[0].origin == f"ingress-0.{int(now_s * 1000):x}"
+    assert name(core, now_s) == {}
 
 
 # What is confirmed

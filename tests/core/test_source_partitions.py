@@ -266,6 +266,32 @@ def test_a_topic_that_was_made_anew_is_another_log_and_the_one_before_is_seen_to
     assert {m.origin for send in core.on_tick(NOW_S + 100) for m in send.messages} == {f"source-air-0.{LOG + 1000:x}"}
 
 
+def test_a_log_that_lost_its_tail_goes_on_under_another_name_with_what_is_left_and_not_confirmed() -> None:
+    core = made(Note(1000, LOG))
+    for first in (1000, 1002, 1004):
+        read(core, first, 2)
+    note_all(core)
+    assert sent(core.to_send(NOW_S, 0)) == [(1001, 0, 1000, 2), (1003, 1001, 1000, 2), (1005, 1003, 1000, 2)]
+    confirm(core, 1001)
+    assert core.on_out_of_range(AIR, 900, 1005, NOW_S + 1) == 1002
+    core.on_read(AIR, records(1002, 4), 1006, NOW_S + 1)
+    assert core.to_send(NOW_S + 1, 0) == [], "its name is noted first"
+    assert note_all(core, NOW_S + 1) == Note(1002, LOG + 1000, (Cut(4, LOG + 1000),))
+    assert sent(core.to_send(NOW_S + 1, 0)) == [(1003, 0, 1002, 4)]
+    again = [(m.origin, m.sequence) for send in core.on_tick(NOW_S + 10) for m in send.messages]
+    assert again == [(ORIGIN, 1005), (f"source-air-0.{LOG + 1000:x}", 1003)], "nobody else has all of it"
+
+
+def test_of_one_that_lost_what_was_confirmed_only_what_follows_is_read() -> None:
+    core = made(Note(1000, LOG))
+    read(core, 1000, 5)
+    note_all(core)
+    core.to_send(NOW_S, 0)
+    confirm(core, 1001)
+    assert core.on_out_of_range(AIR, 900, 1003, NOW_S + 1) == 1003
+    assert list(core._origins) == [f"source-air-0.{LOG + 1000:x}"]
+
+
 # Bounds
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from braid.config import Limits, Source
 from services.connpoint.sources.letters import dead_letter, without_value
@@ -241,6 +243,13 @@ def test_many_are_read_at_once() -> None:
         [b"{}", None, b"{}"],
         [b'{"id":"a"}', b'{\n"id":"b"}', b'{"id":"c"}\n'],
         [b'{"attributes":', b"{}}", b"{}\n{}"],  # bad ones that look like good ones when they are put together
+        [b'{"id":"a"}{"id":"b"}', b'{"id":"c"}', b""],
+        [b'{"id":"a"}{"id":"b"}', b'{"id":"c"}', b" ", b'{"id":"d"}'],
+        [b'{"id":"a"', b'}{"id":"b"}'],
+        [b'{"id":"a"}{"id":"b"}', b'{"attributes":{}', b"}"],
+        [b'{"id":"a"}{"id":"b"}', b'{"attributes":{}', b'{"id":"c"}'],
+        [b'{"text":"}', b'{"}'],
+        [b' {"id":"a"}', b'{"id":"b"} '],
         [b'{"data":[{}', b"{}]}", b"{},{}"],
         [b'{"data":"\xff"}', b"{}"],
         [b'{"attributes":{"":1}}', b"{}"],
@@ -257,6 +266,25 @@ def test_many_are_read_at_once() -> None:
 @pytest.mark.parametrize("format", ["auto", "publication", "attributes"])
 def test_bad_ones_among_them_are_the_same_as_alone(values: list[bytes | None], format: str) -> None:
     read_both([record(value, b"k") for value in values], format=format)
+
+
+_WHOLE = ('{"id":"a"}', '{"id":"b"}{"id":"c"}', '{"data":[{},{"a":"}"}]}', "{}", "", " ", "[]")
+_PIECES = ("{", "}", '"data":', '"id":"x"', "[", "]", ",", '"', "\n", " ", "1", "{}")
+_values = st.one_of(st.sampled_from(_WHOLE), st.lists(st.sampled_from(_PIECES), max_size=6).map("".join))
+
+
+@given(st.lists(_values, min_size=1, max_size=5))
+def test_together_is_as_one_by_one_whatever_they_are(values: list[str]) -> None:
+    read_both([record(value.encode(), b"k") for value in values])
+
+
+@given(st.lists(st.sampled_from(_WHOLE[:4]), min_size=1, max_size=5), st.data())
+def test_also_where_whole_ones_are_cut_elsewhere(values: list[str], data: st.DataObject) -> None:
+    """As many values as there are objects, of which some go on in the next one."""
+    text = "".join(values)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=len(values) - 1, max_size=len(values) - 1)))
+    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    read_both([record(piece.encode(), b"k") for piece in pieces])
 
 
 def test_events_among_publications_are_read_at_once() -> None:

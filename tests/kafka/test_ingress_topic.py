@@ -64,6 +64,7 @@ async def test_what_is_written_is_read_in_its_order(running_kafka: KafkaServer) 
         assert await other.write(2, to_write(b"c")) == 2
         assert await one.write(3, to_write(b"d")) == 0
         assert await one.bounds([1, 2]) == {1: (0, 0), 2: (0, 3)}
+        assert [await one.first_written_ms(partition) for partition in (1, 2)] == [None, 1000]
         one.assign({2: 1, 3: 0, 0: 0})
         assert await read(one, 3) == {
             2: [Record(1, 1001, b"b"), Record(2, 1000, b"c")],
@@ -111,7 +112,8 @@ async def test_what_is_gone_is_told(running_kafka: KafkaServer) -> None:
             with pytest.raises(LogLost) as raised:
                 await read(topic, 1)
             assert raised.value.partitions == [0]
-        assert await topic.bounds([0]) == {0: (2, 3)}
+        assert await topic.bounds([0, 99]) == {0: (2, 3)}, "of those that are there"
+        assert await topic.first_written_ms(0) == 1002
         topic.assign({0: 2})
         assert [record.value for record in (await read(topic, 1))[0]] == [b"c"]
 

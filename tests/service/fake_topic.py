@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from services.connpoint.committed import Committed, note_of, read_note
-from services.connpoint.ingress_topic import LogLost, ToWrite, Unavailable
+from services.connpoint.ingress_topic import LogLost, ToWrite, Unanswered, Unavailable
 from services.connpoint.partitions import Record
 
 
@@ -17,11 +17,16 @@ class Logs:
         self.committed: dict[int, tuple[int, str]] = {}
         self.is_there = asyncio.Event()  # else nobody is answered
         self.is_there.set()
-        self.leaderless: dict[int, asyncio.Event] = {}  # partitions that answer no writer until then
+        self.leaderless: dict[int, asyncio.Event] = {}  # partitions that answer nobody until then
+        self.unanswered: set[int] = set()  # partitions that nobody answers for, and it is told at once
         self.refuses = ""  # what it says to whoever writes
 
     def delete(self, partition: int, before: int) -> None:
         self.begins[partition] = before
+
+    def cut_off(self, partition: int, behind: int) -> None:
+        """What was acknowledged last is gone, as when the only replica in sync was not up to date."""
+        del self.records[partition][behind:]
 
     def make_anew(self) -> None:
         self.records = [[] for _ in self.records]
@@ -54,6 +59,8 @@ class FakeTopic:
         await self.logs.is_there.wait()
         if (led := self.logs.leaderless.get(partition)) is not None:
             await led.wait()
+        if partition in self.logs.unanswered:
+            raise Unanswered("LeaderNotAvailableError")
         if self.logs.refuses:
             raise Unavailable(self.logs.refuses)
         log = self.logs.records[partition]
@@ -83,7 +90,14 @@ class FakeTopic:
 
     async def bounds(self, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
         self._check()
-        return {p: (self.logs.begins[p], len(self.logs.records[p])) for p in partitions}
+        return {
+            p: (self.logs.begins[p], len(self.logs.records[p])) for p in partitions if p not in self.logs.leaderless
+        }
+
+    async def first_written_ms(self, partition: int) -> int | None:
+        self._check()
+        records = self.logs.records[partition][self.logs.begins[partition] :]
+        return records[0].written_ms if records else None
 
     async def committed(self) -> dict[int, Committed]:
         self._check()

@@ -286,6 +286,36 @@ async def test_a_partition_without_a_leader_refuses_only_its_own_publishers() ->
         assert await here.publish("p", "h") == ["h"]
 
 
+async def test_a_partition_that_nobody_answers_for_is_tried_again_later_and_with_one_call_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("services.connpoint.kafka_writing._DOUBT_S", 0.05)
+    logs = Logs(PARTITIONS)
+    stuck = hash64("p") % PARTITIONS
+    other = next(f"q{n}" for n in range(20) if hash64(f"q{n}") % PARTITIONS != stuck)
+    async with point(logs, window_publications_max=4) as here:
+        logs.unanswered.add(stuck)
+        with pytest.raises(Problem, match="cannot be written: LeaderNotAvailableError"):
+            await here.publish("p", "a")
+        for _ in range(9):
+            with pytest.raises(Problem, match=f"did not answer for partition {stuck} of ingress") as raised:
+                await here.publish("p", "b")
+            assert raised.value.status == 503
+        assert len(here.topic.writes) == 1
+        assert await here.publish(other, "c", wait=False) == ["c"]
+        assert here.log.refusal() == "", "it is ready"
+        await until(lambda: not here.log.refusal(hash64("p")))
+        led = logs.leaderless[stuck] = asyncio.Event()
+        logs.unanswered.clear()
+        tried = asyncio.create_task(here.publish("p", "d"))
+        await asyncio.sleep(0)
+        with pytest.raises(Problem, match="did not answer"):
+            await here.publish("p", "e")
+        led.set()
+        assert await tried == ["d"]
+        assert await here.publish("p", "f") == ["f"]
+
+
 async def test_what_kafka_refuses_is_refused_with_all_that_waited_behind_it() -> None:
     logs = Logs(PARTITIONS)
     async with point(logs) as here:
@@ -430,8 +460,45 @@ async def test_records_that_are_gone_are_passed(monkeypatch: pytest.MonkeyPatch)
         await here.publish("p", "d")
         await here.until_sent("c", "d")
         assert here.sent[0].origin == f"{log_name(partition)}.5"
-        assert here.sent[1].origin == f"{log_name(partition)}.{logs.records[partition][0].written_ms:x}"
+        assert here.sent[1].origin == f"{log_name(partition)}.{read_note(*logs.committed[partition]).log:x}"
         assert here.sent[1].sequence == 1
+
+
+async def test_what_follows_a_lost_tail_is_sent_under_another_name_that_is_committed_first() -> None:
+    logs = Logs(PARTITIONS)
+    partition = hash64("p") % PARTITIONS
+    async with point(logs) as here:
+        for id in ("a", "b", "c"):
+            await here.publish("p", id)
+        await here.until_sent("a", "b", "c")
+        here.confirm(*here.sent)
+        await until(lambda: logs.committed.get(partition, (0, ""))[0] == 3)
+        logs.cut_off(partition, behind=1)
+        await until(lambda: logs.committed[partition][0] == 1)
+        await here.publish("p", "d")
+        await here.until_sent("a", "b", "c", "d")
+        log = read_note(*logs.committed[partition]).log
+        assert here.sent[3].origin == f"{log_name(partition)}.{log:x}" != here.sent[0].origin
+        assert here.sent[3].sequence == 2
+
+
+async def test_one_partition_without_a_leader_does_not_stop_reading_the_others() -> None:
+    logs = Logs(PARTITIONS)
+    both = (ONE, OTHER)
+    async with point(logs, ONE, both) as here:
+        ours = set(here.log._core.claims())  # type: ignore[union-attr]
+        stuck = next(partition for partition in range(PARTITIONS) if partition not in ours)
+        healthy = [f"p{n}" for n in range(99) if hash64(f"p{n}") % PARTITIONS != stuck][:9]
+        sick = next(f"p{n}" for n in range(99) if hash64(f"p{n}") % PARTITIONS == stuck)
+        await here.publish(sick, "waits")
+        led = logs.leaderless[stuck] = asyncio.Event()
+        here.log.on_connpoints((ONE,))
+        for publisher in healthy:
+            await here.publish(publisher, publisher)
+        await here.until_sent(*healthy)
+        del logs.leaderless[stuck]
+        led.set()
+        await here.until_sent(*healthy, "waits")
 
 
 async def test_a_mistake_while_reading_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiokafka.errors import KafkaConnectionError
+from prometheus_client import generate_latest
 
 from braid.config import Ingress, Kafka, Settings
 from braid.deliver import Topic
@@ -40,6 +41,8 @@ class FakeKafka:
         self.fails: list[str] = []  # "before", "after": the next writes do, before Kafka has it or after
         self.size_max = 1_000_000
         self.opened = 0
+        self.answers = asyncio.Event()  # else it has what is written, and does not say so
+        self.answers.set()
 
     def writer(self, topic: str) -> "FakeWriter":
         return FakeWriter(self, topic)
@@ -72,6 +75,7 @@ class FakeWriter:
             raise KafkaConnectionError("it was not written")
         self._kafka.topics.setdefault(self._topic, []).extend(one for one in numbered if one[0] not in left_out)
         self._kafka.positions[self._topic] = page.last
+        await self._kafka.answers.wait()
         if failure == "after":
             raise KafkaConnectionError("nobody knows")
 
@@ -269,6 +273,48 @@ async def test_a_topic_that_nobody_needs_is_closed_and_numbers_go_on(tmp_path: P
         await until(lambda: len(kafka.ids()) == 2)
     first, second = (number for number, _ in kafka.topics["out"])
     assert first < second
+
+
+async def test_of_a_topic_that_is_closed_no_metrics_are_left(tmp_path: Path, kafka: FakeKafka) -> None:
+    async with couriering(tmp_path, kafka) as courier:
+        courier.on_restored()
+        courier.expect(record("out-gone"))
+        kafka.fails = ["before"]
+        await deliver(courier, 1)
+        await until(lambda: kafka.ids("out-gone") == named(1))
+        assert b'topic="out-gone"' in generate_latest()
+        courier.end("a-1")
+        await until(lambda: "out-gone" not in courier._lanes)
+        assert b'topic="out-gone"' not in generate_latest()
+
+
+async def test_a_page_that_is_under_way_is_written_before_it_stops(tmp_path: Path, kafka: FakeKafka) -> None:
+    """Without transactions Kafka does not say how far it got: it would be written again after the next start."""
+    async with couriering(tmp_path, kafka) as courier:
+        courier.expect(record())
+        kafka.answers.clear()
+        await deliver(courier, 1)
+        await until(lambda: kafka.ids() == named(1))
+        await deliver(courier, 2)
+        asyncio.get_running_loop().call_later(0.05, kafka.answers.set)
+    kafka.positions.clear()
+    assert kafka.ids() == named(1), "no further one is begun"
+    async with couriering(tmp_path, kafka) as courier:
+        await until(lambda: len(kafka.ids()) == 2)
+    assert kafka.ids() == named(1, 2)
+
+
+async def test_but_for_so_long_and_no_longer(tmp_path: Path, kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "_LAST_PAGE_S", 0.02)
+    async with couriering(tmp_path, kafka) as courier:
+        courier.expect(record())
+        kafka.answers.clear()
+        await deliver(courier, 1)
+        await until(lambda: kafka.ids() == named(1))
+    kafka.answers.set()
+    async with couriering(tmp_path, kafka) as courier:
+        await until(lambda: courier._outbox.is_empty("out"))
+    assert kafka.ids() == named(1), "Kafka says how far it got"
 
 
 async def test_numbers_go_on_when_the_disk_was_set_back(tmp_path: Path, kafka: FakeKafka) -> None:

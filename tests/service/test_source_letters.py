@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiokafka.admin import NewTopic
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAuthorizationFailedError
+from aiokafka.errors import InvalidTimestampError, KafkaError, MessageSizeTooLargeError, TopicAuthorizationFailedError
 from aiokafka.protocol.admin import CreateTopicsResponse_v3
 
 from braid.config import Settings
@@ -38,6 +38,7 @@ class TwoTopics:
         self.letters: list[DeadLetter] = []
         self.refuses: set[str] = set()
         self.hangs: set[str] = set()
+        self.leaderless: set[Partition] = set()
 
     def write(self, partition: Partition, *values: bytes) -> None:
         records = self.topics[partition].records
@@ -67,7 +68,11 @@ class TwoTopics:
         return {partition: note for partition in partitions if (note := self.topics[partition].note) is not None}
 
     async def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
-        return {partition: (0, len(self.topics[partition].records)) for partition in partitions}
+        return {
+            partition: (0, len(self.topics[partition].records))
+            for partition in partitions
+            if partition not in self.leaderless
+        }
 
     async def commit(self, notes: dict[Partition, Note]) -> None:
         for partition, note in notes.items():
@@ -100,10 +105,11 @@ class Reading:
 
 
 @asynccontextmanager
-async def reading_both(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reading]:
+async def reading_both(monkeypatch: pytest.MonkeyPatch, leaderless: Iterable[Partition] = ()) -> AsyncIterator[Reading]:
     monkeypatch.setattr(burying, "_PAUSE_S", 0.001)
     monkeypatch.setattr(burying, "_WAIT_S", 0.01)
     here = Reading()
+    here.group.leaderless.update(leaderless)
     monkeypatch.setattr(reading, "SourceGroup", lambda *_: here.group)
     sources = Sources("connpoint-1", SETTINGS, here.perform)
     sources.on_configuration(Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",)))
@@ -132,6 +138,19 @@ async def test_a_topic_that_takes_no_dead_letters_is_the_business_of_its_source_
         assert here.group.opened == 1
 
 
+async def test_a_partition_that_does_not_say_where_it_begins_is_waited_for_by_its_own_records_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "_PAUSE_S", 0.01)
+    async with reading_both(monkeypatch, [A]) as here:
+        here.group.write(A, b"{}")
+        here.group.write(B, b"{}")
+        await until(lambda: here.topics_sent() == ["source-b"])
+        here.group.leaderless.clear()
+        await until(lambda: here.topics_sent() == ["source-b", "source-a"])
+        assert here.group.opened == 1
+
+
 async def test_it_goes_on_when_the_topic_takes_them_and_writes_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with reading_both(monkeypatch) as here:
         here.group.refuses.add("a.dead-letter")
@@ -146,10 +165,11 @@ async def test_it_goes_on_when_the_topic_takes_them_and_writes_each_once(monkeyp
 
 
 class Producer:
-    """A topic that takes so many bytes in one record."""
+    """A topic that takes so many bytes in one record, and no record from so late a time."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, time_ms_max: int = 2_000_000_000_000) -> None:
         self.bytes_max = bytes_max
+        self.time_ms_max = time_ms_max
         self.written: list[tuple[bytes | None, bytes | None, dict[str, bytes]]] = []
 
     async def send_and_wait(
@@ -158,9 +178,11 @@ class Producer:
         value: bytes | None,
         key: bytes | None,
         *,
-        timestamp_ms: int,
+        timestamp_ms: int | None,
         headers: list[tuple[str, bytes]],
     ) -> None:
+        if (timestamp_ms or 0) > self.time_ms_max:
+            raise InvalidTimestampError(topic)
         size = len(value or b"") + len(key or b"") + sum(len(name) + len(text) for name, text in headers)
         if size > self.bytes_max:
             raise MessageSizeTooLargeError(topic)
@@ -195,6 +217,17 @@ async def test_one_of_which_not_even_the_reason_is_taken_is_kept() -> None:
     group._producer = Producer(10)
     (outcome,) = await group.bury([dead_letter(ARecord(0, b"small"), "why", "letters")])
     assert isinstance(outcome, MessageSizeTooLargeError)
+
+
+async def test_a_letter_whose_time_is_not_taken_has_it_in_a_header() -> None:
+    group = SourceGroup("connpoint-1", SETTINGS, Sources("connpoint-1", SETTINGS, lambda _: None))
+    producer = group._producer = Producer(300, time_ms_max=1_000)
+    records = [ARecord(0, b"late", timestamp=5_000), ARecord(1, b"early", timestamp=500), ARecord(2, b"x" * 400)]
+    assert await group.bury([dead_letter(record, "why", "letters") for record in records]) == [None] * 3
+    written = {
+        headers["braid-offset"]: (value, headers.get("braid-timestamp")) for value, _, headers in producer.written
+    }
+    assert written == {b"0": (b"late", b"5000"), b"1": (b"early", None), b"2": (b"", b"1700000000000")}
 
 
 class Admin:

@@ -179,7 +179,7 @@ class TopicCourier:
         for topic in [topic for topic in self._outbox.lines if topic not in used and self._outbox.is_empty(topic)]:
             self._outbox.close_line(topic)
             self._dropped.pop(topic, None)
-            metrics.KAFKA_SINK_WAITING.labels(topic).set(0)
+            _forget_metrics(topic)
             lane = self._lanes.pop(topic, None)
             if lane is not None:
                 closing = asyncio.get_running_loop().create_task(lane.close())
@@ -188,3 +188,11 @@ class TopicCourier:
 
     def _topic_writer(self, topic: str) -> Writer:
         return TopicWriter(self._name, topic, self._outbox.name, self._settings)
+
+
+def _forget_metrics(topic: str) -> None:
+    """Else there would be more of them with each topic that there ever was."""
+    metrics.KAFKA_SINK_WAITING.remove(topic)
+    metrics.KAFKA_SINK_FAILURES.remove(topic)
+    for fate in ("written", "too large", "dropped"):
+        metrics.KAFKA_SINK_RECORDS.remove(topic, fate)

@@ -10,6 +10,7 @@ next one says where it stands.
 """
 
 import asyncio
+import contextlib
 import time
 from typing import Literal, Protocol
 
@@ -28,6 +29,7 @@ _PAUSE_S_MAX = 15.0
 _PAGE_BLOCKS_MAX = 2_000  # that are written together
 _PAGE_BYTES_MAX = 4 * 1024 * 1024
 _ATTEMPT_S = 30.0  # to begin, or to write a page; then it has failed
+_LAST_PAGE_S = 3.0  # for the page that is under way when it is closed
 
 
 class Writer(Protocol):
@@ -51,13 +53,22 @@ class Lane:
         self._writer = writer
         self._too_large: set[int] = set()
         self._news = asyncio.Event()
+        self._is_closing = False  # no further page is begun
+        self._between_pages = asyncio.Event()
+        self._between_pages.set()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def wake(self) -> None:
         self._news.set()
 
     async def close(self) -> None:
-        """What is under way is written, or found and written after the next start."""
+        """What is under way is written, or found and written after the next start. It is waited for a little: without
+        transactions nobody would know then that it was written, and it would be there twice.
+        """
+        self._is_closing = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_PAGE_S):
+                await self._between_pages.wait()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -100,7 +111,7 @@ class Lane:
         log.warning("a topic cannot be written", topic=self.topic, reason=reason)
 
     async def _until_something_waits(self) -> None:
-        while not self._line.waiting:
+        while self._is_closing or not self._line.waiting:
             self.state = "idle"
             self._news.clear()
             await self._news.wait()
@@ -117,7 +128,13 @@ class Lane:
             self._outbox.forget(self.topic, page)
 
     async def _write_page(self) -> None:
-        page = await self._next_page(_PAGE_BLOCKS_MAX)
+        self._between_pages.clear()
+        try:
+            await self._write_next(await self._next_page(_PAGE_BLOCKS_MAX))
+        finally:
+            self._between_pages.set()
+
+    async def _write_next(self, page: Page) -> None:
         left_out = {number for number in self._too_large if number <= page.last}
         async with asyncio.timeout(_ATTEMPT_S):
             await self._writer.write(page, left_out)

@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import (
+    InvalidTimestampError,
     KafkaError,
     MessageSizeTooLargeError,
     NoError,
@@ -24,7 +25,7 @@ from aiokafka.errors import (
 
 from braid.config import Settings
 from braid.kafka_clients import client_arguments, stop, text_of
-from services.connpoint.sources.letters import DeadLetter, without_record, without_value
+from services.connpoint.sources.letters import DeadLetter, without_record, without_time, without_value
 from services.connpoint.sources.notes import Note, read_note, write_note
 from services.connpoint.sources.partitions import Partition
 from services.connpoint.sources.records import Record
@@ -33,6 +34,7 @@ log = structlog.get_logger()
 
 _FETCH_BYTES_MAX = 8 * 1024 * 1024
 _FETCH_WAIT_MS = 250
+_LEADER_S = 2.0  # for a partition to say where it begins and ends; one that has no leader does not
 
 
 class OutOfRange(Exception):
@@ -129,10 +131,22 @@ class SourceGroup:
         }
 
     async def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
-        """The first offset that is there, and the one behind the last."""
-        asked = [TopicPartition(*partition) for partition in partitions]
-        begin, end = await self._consumer.beginning_offsets(asked), await self._consumer.end_offsets(asked)
-        return {Partition(*tp): (begin[tp], end[tp]) for tp in asked}
+        """The first offset that is there, and the one behind the last, of those that answer in time."""
+        asked = list(partitions)
+        found = await asyncio.gather(*map(self._bounds_of, asked))
+        return {partition: bounds for partition, bounds in zip(asked, found, strict=True) if bounds is not None}
+
+    async def _bounds_of(self, partition: Partition) -> tuple[int, int] | None:
+        """Each is asked for alone: aiokafka waits for all that it is asked for together."""
+        place = TopicPartition(*partition)
+        try:
+            async with asyncio.timeout(_LEADER_S):
+                begins = await self._consumer.beginning_offsets([place])
+                ends = await self._consumer.end_offsets([place])
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning("a partition does not say where it begins", partition=partition, reason=text_of(error))
+            return None
+        return begins[place], ends[place]
 
     async def commit(self, notes: dict[Partition, Note]) -> None:
         """Raises `CommitFailedError` or `IllegalStateError` when these are not ours any more."""
@@ -162,6 +176,10 @@ class SourceGroup:
 
     async def _bury(self, letter: DeadLetter) -> Exception | None:
         """As much of it as the topic takes."""
+        failure = await self._bury_some(letter)
+        return await self._bury_some(without_time(letter)) if isinstance(failure, InvalidTimestampError) else failure
+
+    async def _bury_some(self, letter: DeadLetter) -> Exception | None:
         too_large: Exception | None = None
         for form in (letter, without_value(letter), without_record(letter)):
             try:

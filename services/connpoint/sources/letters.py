@@ -9,9 +9,10 @@ from services.connpoint.sources.records import Record
 REASON = "braid-reason"
 ORIGIN_TOPIC, ORIGIN_PARTITION, ORIGIN_OFFSET = "braid-topic", "braid-partition", "braid-offset"
 LEFT_OUT = "braid-value-bytes"  # of a value that is left out
+WRITTEN = "braid-timestamp"  # of a record whose time is not taken, in milliseconds
 REASON_LENGTH_MAX = 1_000
 
-_OURS = (REASON, ORIGIN_TOPIC, ORIGIN_PARTITION, ORIGIN_OFFSET, LEFT_OUT)
+_OURS = (REASON, ORIGIN_TOPIC, ORIGIN_PARTITION, ORIGIN_OFFSET, LEFT_OUT, WRITTEN)
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -20,7 +21,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     topic: str
     key: bytes | None
     value: bytes | None
-    timestamp_ms: int
+    timestamp_ms: int | None
     headers: list[tuple[str, bytes]]
 
 
@@ -36,6 +37,13 @@ def dead_letter(record: Record, reason: str, topic: str) -> DeadLetter:
     # Kafka has no record with neither of the two.
     value = b"" if record.key is None and record.value is None else record.value
     return DeadLetter(topic, record.key, value, record.timestamp, headers)
+
+
+def without_time(letter: DeadLetter) -> DeadLetter:
+    """For one whose time the topic does not take: Kafka refuses those that are far ahead of its own."""
+    return msgspec.structs.replace(
+        letter, timestamp_ms=None, headers=[*letter.headers, (WRITTEN, str(letter.timestamp_ms).encode())]
+    )
 
 
 def without_value(letter: DeadLetter) -> DeadLetter:

@@ -131,19 +131,37 @@ class SourceCore(RetryLoop):
                 del self._origins[one.origin.name]
 
     def on_out_of_range(self, partition: Partition, begins: int, ends: int, now_s: float) -> int:
-        """The next record is not there: it was deleted before it was read, or the topic was, and made anew.
+        """The next record is not there: it was deleted before it was read, or the log is shorter than it was.
 
-        Returns the offset to read from. What was read before is sent until it is confirmed.
+        Then its numbers are given again, under another name. One that begins behind 0 has lost its tail, and goes on
+        with what is left of it and not confirmed; one that begins at 0 may have been made anew. Returns the offset to
+        read from. What was sent before is sent until it is confirmed.
         """
         one = self._ours[partition]
         if one.read_to > ends:
             del self._ours[partition]
-            one.origin.is_open = False
-            return self.on_assigned(partition, Note(begins), now_s)
+            first = self._first_left(one, begins, ends)
+            self._close(one.origin)
+            return self.on_assigned(partition, Note(first), now_s)
         self.lost += max(0, begins - one.read_to)
         one.read_to = max(begins, one.read_to)
         self._cut(one, now_s)
         return one.read_to
+
+    def _first_left(self, one: _Partition, begins: int, ends: int) -> int:
+        """Where a log is read from that is shorter than it was; what is read again is not sent under the old name."""
+        if not begins:
+            return 0
+        first = max(begins, min(one.note().offset, ends))
+        for cut in one.cuts:
+            if begins <= cut.first and cut.end <= ends:
+                self._drop(one.origin, cut.first + 1)
+        return first
+
+    def _close(self, origin: Origin) -> None:
+        origin.is_open = False
+        if not origin.pending:
+            del self._origins[origin.name]
 
     def offsets(self) -> dict[Partition, int]:
         """Of each partition, the first offset that is not confirmed."""

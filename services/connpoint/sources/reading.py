@@ -45,6 +45,7 @@ class Sources:
         self._sources = {source.topic: source for source in settings.kafka.sources}
         self._readers = {topic: RecordReader(source, settings.limits) for topic, source in self._sources.items()}
         self._unclaimed: set[Partition] = set()  # assigned, and it is not known yet where to read from
+        self._claim_at_s = self._claim_pause_s = 0.0  # for those that did not say where they begin
         self._changes = 0  # of the group
         self._has_noted = False  # something, in this membership: joining alone is no progress
         self._burying = Burying(self._group.bury)
@@ -126,20 +127,29 @@ class Sources:
         log.info("partitions", ours=sorted(f"{topic}-{number}" for topic, number in partitions))
         self._changes += 1
         self._unclaimed = set(partitions)
+        self._claim_at_s = self._claim_pause_s = 0.0
 
     async def _claim(self) -> None:
-        """Finds out where whoever had these before has got to."""
+        """Finds out where whoever had these before has got to; and where a partition begins, if nobody had it.
+
+        One that has no leader does not say so: it is asked again later, and all others are read meanwhile.
+        """
         wanted, changes = list(self._unclaimed), self._changes
-        if not wanted:
+        if not wanted or time.monotonic() < self._claim_at_s:
             return
-        notes, bounds = await self._group.notes(wanted), await self._group.bounds(wanted)
+        notes = await self._group.notes(wanted)
+        unknown = [partition for partition in wanted if partition not in notes]
+        bounds = await self._group.bounds(unknown) if unknown else {}
         if changes != self._changes:
             return
-        for partition in wanted:
-            begin, end = bounds[partition]
-            note = notes.get(partition) or Note(begin if self._sources[partition.topic].begin == "earliest" else end)
-            self._group.seek(partition, self._core.on_assigned(partition, note, time.time()))
-        self._unclaimed.clear()
+        for partition, (begins, ends) in bounds.items():
+            notes[partition] = Note(begins if self._sources[partition.topic].begin == "earliest" else ends)
+        for partition in [partition for partition in wanted if partition in notes]:
+            self._group.seek(partition, self._core.on_assigned(partition, notes[partition], time.time()))
+            self._unclaimed.discard(partition)
+        pause_s = min(2 * self._claim_pause_s, _PAUSE_S_MAX) or _PAUSE_S
+        self._claim_pause_s = pause_s if self._unclaimed else 0.0
+        self._claim_at_s = time.monotonic() + self._claim_pause_s
 
     # The loop
 

@@ -75,13 +75,18 @@ class RecordReader:
     def _decoded_together(self, records: Sequence[Record]) -> list[Content] | None:
         """Publications without headers that are a line each; None when some are not, or one cannot be read.
 
-        An object may go on in the next line, but no line has two of them: as many as there are lines are one in each.
+        The decoder takes several objects in one line, and one that goes on in the next. So each line has to begin with
+        a brace and end with one: nothing that is still open can go on with a brace, so each line has whole objects, one
+        at least, and as many objects as there are lines are one in each.
         """
         if self._format not in ("publication", "auto") or any(record.headers for record in records):
             return None
         values = [record.value for record in records if record.value is not None]
         lines = b"\n".join(values)
-        if len(values) != len(records) or lines.count(b"\n") != len(values) - 1:
+        joints = len(values) - 1
+        if len(values) != len(records) or lines.count(b"\n") != joints or lines.count(b"}\n{") != joints:
+            return None
+        if not (lines.startswith(b"{") and lines.endswith(b"}")):
             return None
         try:
             contents = _decode_lines(lines.decode())
