@@ -287,6 +287,8 @@ async def test_the_ingress_log_lies_in_the_kafka_of_the_profile(cluster: Compose
     except KafkaUnusable as why:
         pytest.skip(str(why))
     docker.compose("--profile", "kafka", "up", "--detach", "--no-deps", "--no-build", "kafka")
+    (kafka,) = docker.containers("kafka")
+    await asyncio.to_thread(until, lambda: health(docker, kafka) == "healthy")
     await asyncio.to_thread(cluster.recreate, "connpoint", 1, INGRESS_LOG="kafka")
     await asyncio.to_thread(until, cluster.is_ready)
     traffic = Traffic(publishers=2, subscribers=2, name=uuid.uuid4().hex)
