@@ -71,11 +71,11 @@ def _karp_flatt(tables: Tables) -> Iterator[str]:
     known = [row for row in flooded(tables.speedup) if row["karp_flatt"] is not None]
     for load in sorted({row["subscriptions"] for row in known}):
         parts = [row["karp_flatt"] for row in known if row["subscriptions"] == load]
-        reading = (
-            "more than all of the work: slices cost more than they bring here"
-            if median(parts) > 1
-            else ("the part of the work that more slices do not speed up")
-        )
+        above = sum(part > 1 for part in parts)
+        reading = "the part of the work that more slices do not speed up"
+        if above:
+            which = "" if above == len(parts) else f" in {above} of {len(parts)} configurations"
+            reading = f"more than all of the work{which}: slices cost more than they bring there"
         yield (f"With {load:,} subscriptions the Karp-Flatt metric is {min(parts):.2f} to {max(parts):.2f}, {reading}.")
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "test_other_conditions_are_told_with_the_difference",
     "test_repetitions_and_scalings_are_told_apart",
     "test_routing_and_workload_are_conditions",
+    "test_slices_that_cost_more_than_they_bring_are_counted",
     "test_subscriptions_that_a_scaling_lost_and_what_it_refused_are_told",
     "test_the_page_shows_what_was_measured",
     "test_what_is_missing_was_lost_or_has_failed_is_told",
@@ -200,6 +201,21 @@ def test_exit_points_that_are_about_as_fast_are_not_called_faster(tables_of_a_ru
         "Of 3 comparisons, a second exit point was more than 5% faster in 0, slower in 1 and about as fast in 2 (0.90 "
         "to 1.01 times)."
     )
+
+
+def test_slices_that_cost_more_than_they_bring_are_counted(tables_of_a_run: Tables) -> None:
+    rows = [row for row in tables_of_a_run.speedup if row["karp_flatt"] is not None]
+
+    def told(*parts: float) -> str:
+        speedup = [{**rows[0], "karp_flatt": part} for part in parts]
+        (sentence,) = (one for one in findings.slices(tables_of_a_run._replace(speedup=speedup)) if "Karp" in one)
+        return sentence.partition("metric is ")[2]
+
+    assert told(0.2, 0.9) == "0.20 to 0.90, the part of the work that more slices do not speed up."
+    assert told(0.78, 1.2, 1.42) == (
+        "0.78 to 1.42, more than all of the work in 2 of 3 configurations: slices cost more than they bring there."
+    )
+    assert told(1.2, 1.3) == "1.20 to 1.30, more than all of the work: slices cost more than they bring there."
 
 
 def test_where_nothing_came_before_nothing_is_the_same(tables_of_a_run: Tables) -> None:
