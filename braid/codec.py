@@ -14,7 +14,7 @@ import msgspec
 from braid.messages import AnyMessage
 
 PROTOCOL = "braid"
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 HELLO_BYTES_MAX = 4096
 FRAME_MESSAGES_MAX = 500
 HEARTBEAT = b"\x00\x00\x00\x00"

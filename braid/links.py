@@ -3,11 +3,13 @@
 A downstream slice that is gone is dialled again with backoff. Messages for it are held meanwhile, up to a bound that
 a link that comes can take at once; what does not fit is dropped and counted, and the retry loop brings it again. So it
 does with what is held for a slice that registers at another address, which is a new target.
+
+A slice may hear of a configuration before it hears who has registered. What it sends to a new slice is held then, too.
 """
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -33,8 +35,8 @@ class LinksOwner(Protocol):
 class _Target:
     """A downstream slice that should be linked."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self) -> None:
+        self.address = ""  # where it is, once that is known
         self.link: Link | None = None  # also while it is being made
         self.task: asyncio.Task[None] | None = None
         self.lost = asyncio.Event()
@@ -60,6 +62,7 @@ class LinkPool:
         self._held_messages_max = held_messages_max
         self._server: asyncio.Server | None = None
         self._targets: dict[str, _Target] = {}
+        self._gone: set[str] = set()  # those that were targets, and whose address is not known any more
         self._accepted: dict[str, Link] = {}  # by the peer's name
         self._current: dict[str, Link] = {}  # by the peer's name: the link its owner was told of last
         self._all: set[Link] = set()
@@ -83,15 +86,26 @@ class LinkPool:
 
     # Targets
 
-    def retarget(self, addresses: Mapping[str, str]) -> None:
-        """From now on, keep links to exactly these slices."""
-        for name in [name for name, target in self._targets.items() if addresses.get(name) != target.address]:
-            self._drop_target(name)
-        for name, address in addresses.items():
+    def retarget(self, addresses: Mapping[str, str], awaited: Collection[str] = ()) -> None:
+        """From now on, keep links to exactly these slices, and to the awaited ones once it is known where they are.
+
+        For these messages are held until then, unless it was known before: then they are gone.
+        """
+        for name, target in list(self._targets.items()):
+            is_awaited = not target.address and (name in awaited or name in addresses)
+            if not is_awaited and addresses.get(name) != target.address:
+                self._drop_target(name)
+                self._gone.add(name)
+        self._gone.intersection_update(awaited)
+        for name in (*addresses, *(name for name in awaited if name not in self._gone)):
             if name not in self._targets:
                 if name in self._accepted:
                     self._accepted[name].resume_reading()  # from now on both sides send
-                target = self._targets[name] = _Target(address)
+                self._targets[name] = _Target()
+        for name, address in addresses.items():
+            target = self._targets[name]
+            if not target.address:
+                target.address = address
                 target.task = asyncio.create_task(self._keep_linked(name, target))
 
     def _drop_target(self, name: str) -> None:

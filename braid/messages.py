@@ -44,6 +44,7 @@ A scaling has messages of its own, see `docs/repartitioning.md`:
 | ChangeMatcherOnExitPoint | accesspoint → matcher → exitpoint | `on_change_matcher_on_exit_point` |
 | ExitPointScaling         | accesspoint → matcher             | `on_exit_point_scaling`           |
 | ChangeMatcher            | accesspoint → matcher             | `on_change_matcher`               |
+| GoesElsewhere            | connpoint → accesspoint           | `on_goes_elsewhere`               |
 | ScaleEnd                 | accesspoint → matcher             | `on_scale_end`                    |
 
 What travels is the batch: publications that one publisher sent together are accepted, logged, sent, merged, ordered
@@ -364,6 +365,10 @@ class ChangeMatcher(Message, tag=25):
     """Behind this, everything from this access point is of the new epoch."""
 
 
+class GoesElsewhere(Message, tag=35):
+    """To an access point that leaves: behind this come no publications and no calls of this connection point."""
+
+
 class ScaleEnd(Message, tag=26):
     """Nobody speaks of the old epoch any more."""
 
@@ -413,6 +418,7 @@ AnyMessage = (
     | ChangeMatcherOnExitPoint
     | ExitPointScaling
     | ChangeMatcher
+    | GoesElsewhere
     | ScaleEnd
     | Anchors
     | AnchorsKnown

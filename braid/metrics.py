@@ -23,6 +23,9 @@ ORDER_VIOLATIONS = Gauge(
 CALLS_KEPT_BACK = Gauge("braid_calls_kept_back", "Calls about subscriptions that wait for the end of a scaling")
 BATCHES_HELD = Gauge("braid_batches_held", "Batches that wait for the cut of a scaling")
 SCALING_DROPPED = Gauge("braid_scaling_dropped", "Calls and batches that found these buffers full, since start")
+LEFT_EARLY = Gauge(
+    "braid_left_early", "Scalings whose end an access point did not delay for a connection point, since start"
+)
 CALLS_OVERTAKEN = Gauge("braid_calls_overtaken", "Repeated calls about a subscription that a later one overtook")
 ANCHORS = Gauge("braid_anchors", "Anchors that publications are routed by")
 ANCHORS_REFUSED = Gauge("braid_anchors_refused", "Anchors that found the index of routes full, since start")

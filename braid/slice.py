@@ -259,8 +259,9 @@ class Slice(ABC):
 
     def _retarget(self) -> None:
         if self._registered:
-            known = {name: self._slices[name].address for name in self.targets() if name in self._slices}
-            self.links.retarget(known)
+            wanted = self.targets()
+            known = {name: self._slices[name].address for name in wanted if name in self._slices}
+            self.links.retarget(known, [name for name in wanted if name not in known])
 
     # Life
 

@@ -42,6 +42,7 @@ _EPILOG = """examples:
   ./dev bench scaling --from 3 --to 1 --json
   ./dev bench scaling --layer exitpoint --to 2 --routing anchored
   ./dev bench scaling --story --picture story.svg
+  ./dev bench scaling --story --gaps
   ./dev bench scaling --kill
   ./dev bench scaling --kill --subscriptions 5000 --kill-participants "new matcher,exitpoint" --kill-phases moving
   ./dev bench scaling --steps "matcher=3 routing=anchored replace=matcher-1" --seconds 3"""
@@ -62,7 +63,7 @@ def _measure(subscriptions: int, given: argparse.Namespace) -> Measured | Story 
     layer, before = given.layer or "matcher", given.before or 1
     # New subscriptions have a door of their own: the scaling is to be measured, not the load of one process.
     slices = f"connpoint=2,{layer}={before}"
-    options = Options(slices, given.routing, given.rate, given.new_rate, given.new_max, given.data)
+    options = Options(slices, given.routing, given.rate, given.new_rate, given.new_max, given.data, given.gaps)
     result: Measured | Story | Kills
     if given.kill:
         cases = cases_of(given.kill_participants, given.kill_phases)
@@ -118,6 +119,9 @@ def _arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="an empty directory for the cluster, which is kept with its logs")
     parser.add_argument("--picture", type=Path, help="SVG of the last run")
     parser.add_argument("--json", action="store_true", help="everything, also the deliveries in each 50 ms")
+    parser.add_argument(
+        "--gaps", action="store_true", help="also who had the processors in the longest gap; costs 2 %% of one"
+    )
     parser.add_argument("--kill", action="store_true", help="kill each participant in each phase")
     parser.add_argument(
         "--kill-participants",

@@ -18,6 +18,7 @@ from benchmarks.scaling.publishing import Publishers
 from benchmarks.scaling.receiving import Received, Receiver
 from benchmarks.scaling.steps import Step
 from benchmarks.scaling.subscribing import Newcomers, Subscribed
+from benchmarks.scaling.watching import Watcher
 from braid.client import Client
 
 _SETTLES_S = 3.0  # after the traffic began, before anything counts
@@ -34,6 +35,7 @@ class Options:
     new_rate: float
     new_max: int
     data: Path | None  # None: a directory that is removed afterwards
+    watch: bool = False  # who has the processors
     says: Path | None = None  # where the cluster writes what goes wrong; None: to standard error
 
 
@@ -75,10 +77,15 @@ async def run(subscriptions: int, script: Script, options: Options, say: Say) ->
         if newcomers is not None:
             newcomers.begin()
         say("traffic begins")
+        watcher = None
+        if options.watch:
+            own = {receiver.pid: "receiver"} | ({} if newcomers is None else {newcomers.pid: "subscribers"})
+            watcher = stack.enter_context(Watcher(cluster.directory / "cluster.json", own))
         await asyncio.sleep(_SETTLES_S)
         begin_s, processor = time.time(), psutil.cpu_times()
         scaled = await script(Running(cluster, client, receiver, publishers, say, newcomers))
         end_s = time.time()
+        ran = await asyncio.to_thread(watcher.notes) if watcher is not None else ()
         await publishers.stop()
         new = await asyncio.to_thread(newcomers.subscribed) if newcomers is not None else Subscribed([], 0, 0, 0)
         say("waiting for what is under way")
@@ -98,6 +105,7 @@ async def run(subscriptions: int, script: Script, options: Options, say: Say) ->
             kept,
             refused,
             stolen=stolen_since(processor),
+            ran=ran,
         )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from benchmarks.scaling.receiving import Received
 from benchmarks.scaling.subscribing import Subscribed, Wait
+from benchmarks.scaling.watching import Ran, Share, shares
 
 BIN_S = 0.05
 
@@ -26,6 +27,15 @@ class Window(msgspec.Struct):
     acknowledged_p50_ms: float
     acknowledged_p99_ms: float
     acknowledged_max_ms: float
+
+
+class Gap(msgspec.Struct):
+    """The longest time without a delivery in a scaling, and what everybody did in it."""
+
+    begin_s: float  # since the scaling was asked for
+    phase: str
+    ms: float
+    shares: list[Share]
 
 
 class Totals(msgspec.Struct, kw_only=True):
@@ -71,6 +81,7 @@ class Measured(Totals, kw_only=True):
     longest_pause_s: float  # as the cluster itself saw it: a publication was held for that long
     windows: list[Window]
     longest_step_ms: dict[str, float]  # slice and step -> how long it kept its event loop
+    gap: Gap | None  # where somebody watched
     bins: list[int]  # deliveries in each `BIN_S`, from `bins_begin_s` on
     bins_begin_s: float
     waits_s: list[tuple[float, float]]  # the longest wait for an acknowledgement in each bin
@@ -108,6 +119,7 @@ class Observed(NamedTuple):
     kept: int
     refused: int = 0
     stolen: float = 0.0
+    ran: Ran = ()  # where somebody watched
 
 
 def wrongly_kept(kept: int, expected: int, refused: int) -> list[str]:
@@ -130,6 +142,7 @@ def measured_of(observed: Observed) -> Measured:
         longest_pause_s=round(scaled.longest_pause_s, 4),
         windows=windows(observed, phases_of(scaled)),
         longest_step_ms=in_ms(scaled.steps_s),
+        gap=gap_of(observed, scaled),
         bins=binned(observed.received.arrived_s, begin_s, end_s),
         bins_begin_s=round(begin_s - asked_s, 3),
         waits_s=longest_waits(observed.new.waits, begin_s, end_s, asked_s),
@@ -191,11 +204,26 @@ def window(observed: Observed, name: str, begin_s: float, end_s: float, asked_s:
     )
 
 
+def gap_of(observed: Observed, scaled: Scaled) -> Gap | None:
+    if not observed.ran:
+        return None
+    phases = phases_of(scaled)
+    asked_s, done_s = scaled.asked_s, max(end for _, end in phases.values())
+    begin_s, end_s = longest_gap(observed.received.arrived_s, asked_s, done_s)
+    phase = next((name for name, (begin, end) in phases.items() if begin <= begin_s < end), "before")
+    return Gap(round(begin_s - asked_s, 3), phase, _ms(end_s - begin_s), shares(observed.ran, begin_s, end_s))
+
+
 def longest_gap_s(arrived_s: "array[float]", begin_s: float, end_s: float) -> float:
+    begin_s, end_s = longest_gap(arrived_s, begin_s, end_s)
+    return end_s - begin_s
+
+
+def longest_gap(arrived_s: "array[float]", begin_s: float, end_s: float) -> tuple[float, float]:
     """Also one that began before, or goes on behind."""
     first, last = bisect_left(arrived_s, begin_s), bisect_left(arrived_s, end_s)
     around = arrived_s[max(0, first - 1) : last + 1]
-    return max((later - earlier for earlier, later in pairwise(around)), default=0.0)
+    return max(pairwise(around), key=lambda pair: pair[1] - pair[0], default=(begin_s, begin_s))
 
 
 def phases_of(scaled: Scaled) -> dict[str, tuple[float, float]]:

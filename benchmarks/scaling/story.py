@@ -5,11 +5,13 @@ from itertools import pairwise
 import msgspec
 
 from benchmarks.scaling.measured import (
+    Gap,
     Observed,
     Scaled,
     Totals,
     Window,
     binned,
+    gap_of,
     in_ms,
     longest_waits,
     phases_of,
@@ -37,6 +39,7 @@ class Told(msgspec.Struct, kw_only=True):
     moving: Window
     after: Window
     longest_step_ms: dict[str, float]
+    gap: Gap | None  # where somebody watched
 
 
 class Story(Totals, kw_only=True):
@@ -83,4 +86,5 @@ def _told(around: Observed, scaled: Scaled, began_s: float) -> Told:
         moving=moving,
         after=after,
         longest_step_ms=in_ms(scaled.steps_s),
+        gap=gap_of(around, scaled),
     )

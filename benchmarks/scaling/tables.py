@@ -1,6 +1,8 @@
 """What was measured, for people to read."""
 
-from benchmarks.scaling.measured import Measured, Totals, Window
+import os
+
+from benchmarks.scaling.measured import Gap, Measured, Totals, Window
 from benchmarks.scaling.story import Story, Told
 from braid.topology import PHASES
 
@@ -25,6 +27,7 @@ def table(measured: Measured) -> str:
     ]
     lines += [
         _longest_steps(measured.longest_step_ms),
+        *_gap(measured.step, measured.gap),
         f"  held at the cut   {_held(measured.longest_pause_s)}; {_late(measured)}",
         f"  to reach          gap {GAP_MS_MAX:g} ms, step {STEP_MS_MAX:g} ms",
     ]
@@ -53,6 +56,7 @@ def story_table(story: Story) -> str:
         *(f"  {told.step}: {told.reason}" for told in story.steps if told.reason),
         *ledger(story),
         _longest_steps(slowest),
+        *(line for told in story.steps for line in _gap(told.step, told.gap)),
         f"  {_late(story)}",
         f"  to reach: gap {GAP_MS_MAX:g} ms, step {STEP_MS_MAX:g} ms. 'moving+' is from moving to ending, without the "
         "start of processes and the copy; held 0: no publication came between the two words of the coordinator",
@@ -94,6 +98,24 @@ def ledger(run: Totals) -> list[str]:
 def _longest_steps(longest_step_ms: dict[str, float]) -> str:
     slowest = sorted(longest_step_ms.items(), key=lambda item: -item[1])[:6]
     return "  longest steps     processor time: " + ", ".join(f"{name} {took_ms} ms" for name, took_ms in slowest)
+
+
+def _gap(step: str, gap: Gap | None) -> list[str]:
+    """Each as: ran + waited for a processor, in milliseconds; then the same of its other threads."""
+    if gap is None:
+        return []
+    ran_ms = sum(share.loop_ran_ms + share.others_ran_ms for share in gap.shares)
+    busy = ran_ms / (gap.ms * (os.cpu_count() or 1)) if gap.ms else 0.0
+    told = [
+        f"{share.process} {share.loop_ran_ms:.0f}+{share.loop_waited_ms:.0f}"
+        + (f" ({share.others_ran_ms:.0f}+{share.others_waited_ms:.0f})" if share.others_ran_ms >= 0.5 else "")
+        for share in gap.shares
+        if share.loop_ran_ms + share.loop_waited_ms + share.others_ran_ms >= 5
+    ]
+    return [
+        f"  {step}: {gap.ms:.0f} ms without a delivery, {gap.begin_s:.2f} s after the question, in {gap.phase}; "
+        f"processors {100 * busy:.0f} % busy; ms that each ran + waited for one (its other threads): {', '.join(told)}"
+    ]
 
 
 def _held(longest_pause_s: float) -> str:

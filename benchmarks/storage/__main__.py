@@ -1,10 +1,10 @@
 """`./dev bench storage`: subscriptions and publications on disk, the three layouts next to one another.
 
-Figures 10 and 11 hold DualDB against TwoDB and repeated queries, 12 and 13 DualDB against TwoDB for self-joins; the
-same operations go to PostgreSQL where it and psycopg are installed. 14 (with 16) and 15 (with 17) hold one Dewey cell
-for each operation against all cells of the lowest level: for cells of all levels of a quad tree, and for circles, these
-also against the few cells that cover them. Variants take turns. Operations carry their own clock, which does not depend
-on how fast they are done.
+Figures 10 and 11 hold DualDB against TwoDB and repeated queries, 12 and 13 DualDB against TwoDB for self-joins, these
+also by the number of records that an operation finds; the same operations go to PostgreSQL where it and psycopg are
+installed. 14 (with 16) and 15 (with 17) hold one Dewey cell for each operation against all cells of the lowest level:
+for cells of all levels of a quad tree, and for circles, these also against the few cells that cover them. Variants take
+turns. Operations carry their own clock, which does not depend on how fast they are done.
 """
 
 import argparse

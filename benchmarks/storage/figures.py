@@ -1,12 +1,13 @@
 """The figures of the paper: which operations, and which ways to store are held against one another."""
 
 import random
+from collections import defaultdict, deque
 from collections.abc import Iterator
 
 import msgspec
 
 from benchmarks.storage.running import Step
-from benchmarks.storage.workloads import Operation, Source, cell_list, operations
+from benchmarks.storage.workloads import PAST_S, Operation, Source, cell_list, operations
 from services.matcher.storage.quadtree import Cell, Circle, QuadTree
 from services.matcher.storage.quadtree import cell_list as tree_list
 from services.matcher.storage.records import Reach
@@ -14,6 +15,7 @@ from services.matcher.storage.records import Reach
 DEPTH = 5
 RADII = {"R/4": 0.25, "R/2": 0.5, "R": 1.0, "2R": 2.0, "4R": 4.0}
 VARIABLE, FIXED, COVERING = "variable", "fixed", "covering"
+FOUND = ("0 found", "1", "2 to 3", "4 to 7", "8 to 15", "16 to 31", "32 or more")
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -76,8 +78,22 @@ def steps(figure: Figure, variant: str, source: Source, count: int, rate: float)
             return _levels(stream, variant, QuadTree(source.box, DEPTH))
         case "circles":
             return _circles(stream, variant, QuadTree(source.box, DEPTH))
+        case _ if figure.self_join:
+            return _by_found(Step(operation, cell_list(operation.point, source.box)) for operation in stream)
         case _:
             return (Step(operation, cell_list(operation.point, source.box)) for operation in stream)
+
+
+def _by_found(stream: Iterator[Step]) -> Iterator[Step]:
+    """By how many records a self-join finds in its list: all of the last seconds, of both kinds."""
+    before: defaultdict[bytes, deque[float]] = defaultdict(deque)
+    for step in stream:
+        (name,), now_s = step.lists, step.operation.now_s
+        recent = before[name]
+        while recent and recent[0] <= now_s - PAST_S:
+            recent.popleft()
+        yield Step(step.operation, step.lists, FOUND[min(len(recent).bit_length(), len(FOUND) - 1)])
+        recent.append(now_s)
 
 
 def _levels(stream: Iterator[Operation], variant: str, tree: QuadTree) -> Iterator[Step]:

@@ -4,7 +4,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.storage.figures import FIGURES, RADII, Figure
+from benchmarks.storage.figures import FIGURES, FOUND, RADII, Figure
 from benchmarks.storage.running import Measured
 from benchmarks.storage.upkeep import Upkeep
 from benchmarks.storage.upkeep import table as upkeep_tables
@@ -44,7 +44,7 @@ def show(report: Report, console: Console) -> None:
         figure = FIGURES[result.figure]
         console.print(_overall(result, figure))
         if any(one.groups for one in result.measured):
-            console.print(_by_group(result))
+            console.print(_by_group(result, figure))
         console.print(_disk(result))
     for table in [] if report.upkeep is None else upkeep_tables(report.upkeep):
         console.print(table)
@@ -88,14 +88,23 @@ def _overall(result: FigureResult, figure: Figure) -> Table:
     return table
 
 
-def _by_group(result: FigureResult) -> Table:
+def _by_group(result: FigureResult, figure: Figure) -> Table:
+    """The share of each group is given where groups are what operations happen to find."""
+    first = result.measured[0]
     groups = sorted({name for one in result.measured for name in one.groups}, key=_order)
-    table = Table(title=f"Figure {int(result.figure) + 2}: the same, µs/operation", title_justify="left")
+    title = "the same by what is found" if figure.self_join else f"Figure {int(result.figure) + 2}: the same"
+    table = Table(title=f"{title}, µs/operation", title_justify="left")
     table.add_column("variant")
     for name in groups:
         table.add_column(name, justify="right")
+    digits = 1 if figure.self_join else 0
     for one in result.measured:
-        table.add_row(one.variant, *(f"{one.groups[name].us:.0f}" if name in one.groups else "" for name in groups))
+        cells = (f"{one.groups[name].us:.{digits}f}" if name in one.groups else "" for name in groups)
+        table.add_row(one.variant, *cells)
+    if figure.self_join:
+        table.add_row(
+            "% of operations", *(f"{100 * first.groups[name].operations / first.operations:.1f}" for name in groups)
+        )
     return table
 
 
@@ -112,4 +121,4 @@ def _disk(result: FigureResult) -> Table:
 
 
 def _order(group: str) -> tuple[int, str]:
-    return list(RADII).index(group) if group in RADII else 0, group
+    return [*RADII, *FOUND].index(group) if group in RADII or group in FOUND else 0, group

@@ -5,6 +5,7 @@ States
     buffering  subscriptions are kept back, publications flow under the old epoch (phase moving)
     holding    both cuts are sent, publications too wait for the exit points (phase changing)
     flushed    everything flows under the new epoch; the scaling ends elsewhere
+    parting    one that leaves goes on, because a connection point has not said yet that it sends elsewhere
     left       one that leaves has said `ScaleEnd`, its last word: it sends no publications and no calls any more
 
 One that is taken in has no part before it holds, but a connection point may hear of `changing` before it does: what
@@ -13,6 +14,9 @@ comes from there waits as well, for the cut or for the way back; but not for lon
 Holding ends by itself when something has waited in it for `HELD_S_MAX`, so that publications and calls go on also while
 ZooKeeper is away: requests carry their epoch, so they are answered rightly, though exit points will say that they have
 not seen the cut.
+
+A connection point may hear of the scaling later than everybody else. One that leaves takes what comes from there until
+it has heard, for `PARTING_S_MAX` at most: what came behind its last word would have to be sent again.
 
 Invariants: `StartScale` goes behind the last subscription of the old epoch; to each matcher
 `ChangeMatcherOnExitPoint` goes before `ChangeMatcher`, behind the last request of the old epoch and before anything of
@@ -33,6 +37,7 @@ from braid.messages import (
     ChangeMatcher,
     ChangeMatcherOnExitPoint,
     ExitPointScaling,
+    GoesElsewhere,
     Publications,
     ScaleEnd,
     Send,
@@ -47,6 +52,7 @@ from braid.topology import Change, Configuration
 KEPT_BACK_MAX = 200_000  # calls; beyond it they are dropped, and their connection points ask again
 ASKED_AGAIN_S_MAX = 4.0  # connection points ask again each second while somebody waits for the answer
 HELD_S_MAX = 3.0
+PARTING_S_MAX = 1.0  # a matcher that drains and a second scaling wait for it
 # What came for one that is taken in, before it holds: connection points hear of `changing` at nearly the same time, so
 # what is older has nothing to do with it. It was most likely sent again since, or will be.
 EARLY_S_MAX = 3.0
@@ -66,11 +72,16 @@ class State(enum.Enum):
     BUFFERING = "buffering"
     HOLDING = "holding"
     FLUSHED = "flushed"
+    PARTING = "parting"
     LEFT = "left"
 
 
 class HeldTooLong(msgspec.Struct, frozen=True):
     """The exit points, or ZooKeeper, did not answer in time."""
+
+
+class Parted(msgspec.Struct, frozen=True):
+    """Every connection point that is linked sends elsewhere, or was waited for long enough."""
 
 
 class Buffers(msgspec.Struct):
@@ -166,9 +177,11 @@ class AccessPointScaling:
         self._flush = flush
         self._configuration: Configuration | None = None
         self._reports = Reports()
-        self._holding_since_s = 0.0
+        self._holding_since_s = self._parting_since_s = 0.0
+        self._connpoints: dict[str, int] = {}  # that are linked; up to which epoch they send nothing to who leaves
         self.buffers = Buffers()
         self.gave_up = 0  # scalings whose exit points were not waited for any longer
+        self.left_early = 0  # scalings at whose end a connection point had not said that it sends elsewhere
 
     @property
     def keeps_back(self) -> bool:
@@ -206,7 +219,35 @@ class AccessPointScaling:
             and now_s - max(since_s, self._holding_since_s) > HELD_S_MAX
         ):
             return MACHINE.step(self, HeldTooLong(), now_s)
+        if self.state is State.PARTING and now_s - self._parting_since_s > PARTING_S_MAX:
+            log.warning("leaving without the last word of connection points", missing=self._sending_here())
+            self.left_early += 1
+            return MACHINE.step(self, Parted(), now_s)
         return []
+
+    def on_connpoint_up(self, connpoint: str) -> None:
+        """Whatever it said on another link, it says again."""
+        self._connpoints[connpoint] = 0
+
+    def on_connpoint_down(self, connpoint: str, now_s: float) -> Effects:
+        """What it had sent is lost, and is sent again; nothing more comes from there."""
+        self._connpoints.pop(connpoint, None)
+        return self._part(now_s)
+
+    def on_goes_elsewhere(self, connpoint: str, message: GoesElsewhere, now_s: float) -> Effects:
+        if connpoint in self._connpoints:
+            self._connpoints[connpoint] = message.epoch
+        return self._part(now_s)
+
+    def _part(self, now_s: float) -> Effects:
+        if self.state is State.PARTING and not self._sending_here():
+            return MACHINE.step(self, Parted(), now_s)
+        return []
+
+    def _sending_here(self) -> list[str]:
+        """Connection points that may not know yet that this one leaves."""
+        change = self._change
+        return [name for name, epoch in self._connpoints.items() if change is not None and epoch < change.to.epoch]
 
     def on_matcher_up(self, matcher: str) -> list[Send]:
         """A link to it is there, perhaps again: what it must know of the scaling is sent once more."""
@@ -216,7 +257,7 @@ class AccessPointScaling:
         if self.state is State.BUFFERING:
             return [Send(matcher, [StartScale(configuration.change.to.epoch)])]
         sends = [self._cut(configuration, matcher)]
-        if configuration.change.phase == "ending":
+        if configuration.change.phase == "ending" and self.state is not State.PARTING:
             sends.append(Send(matcher, [ScaleEnd(configuration.change.to.epoch)]))
         return sends
 
@@ -273,15 +314,28 @@ class AccessPointScaling:
         effects: Effects = []
         effects += self.on_flushing(Flushing(event.configuration), now_s)
         configuration = self._enter(event)
-        end = ScaleEnd(_target_epoch(configuration))
-        effects += [Send(matcher, [end]) for matcher in configuration.union("matcher")]
         change = configuration.change
-        if change is not None and self._name not in change.to.accesspoints:
-            # When the scaling has ended, matchers neither tell it of anchors nor let questions of the past wait for it.
-            # What a connection point sends here until it knows of that, it sends again, elsewhere, as soon as it does.
-            self.state = State.LEFT
-            effects.append(ReportStep(change.id, "drained"))
-        return effects
+        if change is None or self._name in change.to.accesspoints:
+            return [*effects, *self._last_words(configuration)]
+        if self._sending_here():
+            self.state, self._parting_since_s = State.PARTING, now_s
+            return effects
+        return [*effects, *self.on_parted(Parted(), now_s)]
+
+    def on_parted(self, _event: Parted, _now_s: float) -> Effects:
+        """When the scaling has ended, matchers neither tell it of anchors nor let questions of the past wait for it.
+
+        What a connection point sends here nevertheless, it sends again, elsewhere, as soon as it knows of the scaling.
+        """
+        configuration = self._configuration
+        assert configuration is not None
+        assert configuration.change is not None
+        self.state = State.LEFT
+        return [*self._last_words(configuration), ReportStep(configuration.change.id, "drained")]
+
+    def _last_words(self, configuration: Configuration) -> list[Send]:
+        end = ScaleEnd(_target_epoch(configuration))
+        return [Send(matcher, [end]) for matcher in configuration.union("matcher")]
 
     def on_same_phase(self, event: PhaseEvent, now_s: float) -> Effects:
         """Seen again after a lost connection to ZooKeeper."""
@@ -329,7 +383,9 @@ MACHINE: Machine[State, Effects] = Machine(
         *in_each(
             (_S.SERVING, _S.BUFFERING), Changing, (_S.HOLDING,), "sends the cuts, holds", AccessPointScaling.on_changing
         ),
-        *in_each((_S.HOLDING, _S.FLUSHED, _S.LEFT), Changing, (), "knows it", AccessPointScaling.on_same_phase),
+        *in_each(
+            (_S.HOLDING, _S.FLUSHED, _S.PARTING, _S.LEFT), Changing, (), "knows it", AccessPointScaling.on_same_phase
+        ),
         Transition(
             _S.HOLDING,
             HeldTooLong,
@@ -338,8 +394,15 @@ MACHINE: Machine[State, Effects] = Machine(
             AccessPointScaling.on_held_too_long,
         ),
         *in_each(_STAYING, Flushing, (_S.FLUSHED,), "sends what it held", AccessPointScaling.on_flushing),
-        Transition(_S.LEFT, Flushing, (), "knows it", AccessPointScaling.on_same_phase),
-        *in_each(_STAYING, Ending, (_S.FLUSHED, _S.LEFT), "sends ScaleEnd", AccessPointScaling.on_ending),
-        Transition(_S.LEFT, Ending, (), "knows it", AccessPointScaling.on_same_phase),
+        *in_each((_S.PARTING, _S.LEFT), Flushing, (), "knows it", AccessPointScaling.on_same_phase),
+        *in_each(
+            _STAYING,
+            Ending,
+            (_S.FLUSHED, _S.PARTING, _S.LEFT),
+            "sends ScaleEnd, unless it leaves and is sent to",
+            AccessPointScaling.on_ending,
+        ),
+        Transition(_S.PARTING, Parted, (_S.LEFT,), "sends ScaleEnd", AccessPointScaling.on_parted),
+        *in_each((_S.PARTING, _S.LEFT), Ending, (), "knows it", AccessPointScaling.on_same_phase),
     ],
 )

@@ -58,6 +58,12 @@ class AccessPoint(ProbedSlice):
             # A matcher that was started again counts its parts anew: it must not hear of old ones.
             self._unread = [(matcher, message) for matcher, message in self._unread if matcher != peer.name]
             self.perform(self._core.on_matcher_up(peer.name))
+        elif peer.layer == "connpoint":
+            self._core.scaling.on_connpoint_up(peer.name)
+
+    def on_peer_down(self, peer: Hello) -> None:
+        if peer.layer == "connpoint":
+            self.perform(self._core.scaling.on_connpoint_down(peer.name, time.time()))
 
     def handle(self, peer: Hello, kind: type[AnyMessage], run: list[Any]) -> None:
         if kind is messages.Publications:
@@ -86,6 +92,8 @@ class AccessPoint(ProbedSlice):
                     self.perform(self._core.on_answer(message))
                 case messages.Anchors():
                     self._on_anchors(peer.name, message)
+                case messages.GoesElsewhere():
+                    self.perform(self._core.scaling.on_goes_elsewhere(peer.name, message, time.time()))
                 case _:
                     self.reject(peer, kind)
 
@@ -121,6 +129,7 @@ class AccessPoint(ProbedSlice):
         metrics.CALLS_KEPT_BACK.set(len(buffers.kept_back))
         metrics.BATCHES_HELD.set(len(buffers.held))
         metrics.SCALING_DROPPED.set(buffers.dropped)
+        metrics.LEFT_EARLY.set(self._core.scaling.left_early)
         routes = self._core.routes
         if routes is not None:
             routes.clean()

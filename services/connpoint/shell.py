@@ -34,6 +34,7 @@ from services.connpoint.http.app import create_app
 from services.connpoint.http.server import HttpServer
 from services.connpoint.logs import ingress_log
 from services.connpoint.measuring import Measuring
+from services.connpoint.parting import last_words
 from services.connpoint.past import PastFinder
 from services.connpoint.publishing import Publishing
 from services.connpoint.questions import Questions
@@ -135,6 +136,7 @@ class ConnPoint(Slice):
         self._log.on_configuration(configuration)
         self._sources.on_configuration(configuration)
         self._questions.on_configuration(configuration)
+        self.perform(last_words(configuration))  # behind whatever these have sent
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
         """A slice of the path that was started again may have lost what was under way."""
@@ -162,8 +164,12 @@ class ConnPoint(Slice):
     def on_peer_up(self, peer: Hello) -> None:
         if peer.layer == "exitpoint":
             self._exitpoints_linked.add(peer.name)
-        if peer.layer == "accesspoint" and not self._restored and self._restoring is None:
-            self._restoring = asyncio.create_task(self._restore())
+        if peer.layer == "accesspoint":
+            configuration = self.configuration()
+            words = [] if configuration is None else last_words(configuration)
+            self.perform([word for word in words if word.to == peer.name])
+            if not self._restored and self._restoring is None:
+                self._restoring = asyncio.create_task(self._restore())
 
     def on_peer_down(self, peer: Hello) -> None:
         self._exitpoints_linked.discard(peer.name)

@@ -10,6 +10,7 @@ from braid.messages import (
     ChangeMatcherOnExitPoint,
     ExitPointScaling,
     FindPublications,
+    GoesElsewhere,
     MatchRequest,
     Publications,
     ScaleEnd,
@@ -22,7 +23,7 @@ from braid.scaling import ReportStep
 from braid.topology import PHASES, Change, Phase, Target
 from services.accesspoint import scaling as scaling_module
 from services.accesspoint.core import AccessPointCore
-from services.accesspoint.scaling import State
+from services.accesspoint.scaling import PARTING_S_MAX, State
 from tests.core.scaling_cases import (
     CHANGE,
     ENDED,
@@ -171,6 +172,94 @@ def test_one_that_has_left_lets_questions_for_the_past_through() -> None:
         ("matcher-1", ["accesspoint-1", "accesspoint-2"]),
         ("matcher-2", ["accesspoint-1", "accesspoint-2"]),
     ]
+
+
+# A connection point that hears of the scaling late
+
+ELSEWHERE = GoesElsewhere(NEW_EPOCH)
+LAST_WORDS = [*END, ReportStep(CHANGE, "drained")]
+
+
+def parting(*connpoints: str) -> AccessPointCore:
+    """One that leaves, and these have not said that they send elsewhere."""
+    core = leaving("moving", "changing", "flushing")
+    for connpoint in connpoints:
+        core.scaling.on_connpoint_up(connpoint)
+    assert core.on_configuration(during("ending", to(accesspoints=("accesspoint-2",))), 10.0) == []
+    assert core.scaling.state is State.PARTING
+    return core
+
+
+def test_one_that_leaves_goes_on_until_all_connection_points_send_elsewhere() -> None:
+    core = parting("connpoint-1", "connpoint-2")
+    assert core.on_publications([publications(1)], 10.1, 0) == [
+        Send(matcher, requests(NEW_EPOCH, 2, 1)) for matcher in ("matcher-1", "matcher-2")
+    ]
+    assert core.on_subscribe(subscribe(1, MOVING[0]), 10.1) == [
+        Send("matcher-2", [subscribe(1, MOVING[0], epoch=NEW_EPOCH)])
+    ]
+    assert core.scaling.on_goes_elsewhere("connpoint-1", ELSEWHERE, 10.2) == []
+    assert core.scaling.on_goes_elsewhere("connpoint-2", ELSEWHERE, 10.3) == LAST_WORDS
+    assert core.scaling.state is State.LEFT
+    assert core.on_publications([publications(2)], 10.4, 0) == []
+
+
+def test_it_does_not_wait_for_who_said_so_before_it_heard_of_the_end() -> None:
+    core = leaving("moving", "changing", "flushing")
+    core.scaling.on_connpoint_up("connpoint-1")
+    assert core.scaling.on_goes_elsewhere("connpoint-1", ELSEWHERE, 10.0) == []
+    assert core.on_configuration(during("ending", to(accesspoints=("accesspoint-2",))), 10.0) == LAST_WORDS
+
+
+def test_what_was_said_of_an_earlier_scaling_does_not_count() -> None:
+    core = parting("connpoint-1")
+    assert core.scaling.on_goes_elsewhere("connpoint-1", GoesElsewhere(OLD_EPOCH), 10.1) == []
+    assert core.scaling.state is State.PARTING
+
+
+def test_whoever_is_linked_anew_says_it_again() -> None:
+    core = parting("connpoint-1", "connpoint-2")
+    core.scaling.on_goes_elsewhere("connpoint-1", ELSEWHERE, 10.1)
+    core.scaling.on_connpoint_up("connpoint-1")
+    assert core.scaling.on_goes_elsewhere("connpoint-2", ELSEWHERE, 10.2) == []
+    assert core.scaling.on_goes_elsewhere("connpoint-1", ELSEWHERE, 10.3) == LAST_WORDS
+
+
+def test_one_that_leaves_does_not_wait_for_a_connection_point_that_is_gone() -> None:
+    core = parting("connpoint-1")
+    assert core.scaling.on_connpoint_down("connpoint-1", 10.1) == LAST_WORDS
+    assert core.scaling.left_early == 0
+
+
+def test_one_that_leaves_does_not_wait_for_long() -> None:
+    core = parting("connpoint-1")
+    assert core.scaling.on_tick(10.0 + PARTING_S_MAX) == []
+    assert core.scaling.on_tick(10.01 + PARTING_S_MAX) == LAST_WORDS
+    assert (core.scaling.state, core.scaling.left_early) == (State.LEFT, 1)
+
+
+def test_one_that_stays_does_not_wait_for_connection_points() -> None:
+    core = accesspoint("moving", "changing", "flushing")
+    core.scaling.on_connpoint_up("connpoint-1")
+    assert core.on_configuration(during("ending"), 10.0) == END
+
+
+def test_a_matcher_that_is_linked_again_does_not_hear_the_last_word_early() -> None:
+    assert parting("connpoint-1").on_matcher_up("matcher-2") == [Send("matcher-2", NEW_CUT)]
+
+
+@pytest.mark.parametrize("phase", ["changing", "flushing", "ending"])
+def test_a_phase_that_is_seen_again_does_not_end_the_wait(phase: Phase) -> None:
+    core = parting("connpoint-1")
+    assert core.on_configuration(during(phase, to(accesspoints=("accesspoint-2",))), 10.1) == []
+    assert core.scaling.state is State.PARTING
+
+
+def test_when_the_scaling_has_ended_it_waits_for_nobody() -> None:
+    core = parting("connpoint-1")
+    core.on_configuration(msgspec.structs.replace(ENDED, accesspoints=("accesspoint-2",)), 10.1)
+    assert core.on_publications([publications(1)], 10.2, 0) == []
+    assert core.scaling.on_goes_elsewhere("connpoint-1", ELSEWHERE, 10.3) == []
 
 
 @pytest.mark.parametrize("phase", ["changing", "flushing", "ending"])

@@ -23,6 +23,7 @@ from benchmarks.scaling.steps import STORY, Step, steps_of
 from benchmarks.scaling.story import story_of
 from benchmarks.scaling.subscribing import Subscribed
 from benchmarks.scaling.tables import story_table, table
+from benchmarks.scaling.watching import Note, Share, Thread, shares
 
 
 def notification(publisher: int, number: int) -> _Notification:
@@ -227,3 +228,20 @@ def test_a_subscription_that_was_refused_may_be_there_or_not(kept: int, is_right
     run = observed()
     new = Subscribed(run.new.waits, 1, 2, 0)
     assert (measured_of(run._replace(new=new, kept=kept)).wrong() == []) is is_right
+
+
+def test_who_had_the_processors_is_told_for_the_gap_alone() -> None:
+    """A note at the border counts with the part that is within."""
+    loop = [Note(10.0, 0, 0), Note(10.1, 50_000_000, 20_000_000), Note(10.2, 50_000_000, 120_000_000)]
+    others = [Note(10.0, 0, 0), Note(10.2, 10_000_000, 0)]
+    idle = [Note(10.0, 7, 7), Note(10.2, 7, 7)]
+    ran = [
+        (Thread("receiver", True), [Note(10.0, 0, 0), Note(10.2, 4_000_000, 0)]),
+        (Thread("matcher-1", True), loop),
+        (Thread("matcher-1", False), others),
+        (Thread("matcher-2", True), idle),
+    ]
+    assert shares(ran, 10.05, 10.2) == [
+        Share("matcher-1", 25.0, 110.0, 7.5, 0.0),
+        Share("receiver", 3.0, 0.0, 0.0, 0.0),
+    ]

@@ -87,6 +87,49 @@ async def test_nothing_is_held_for_a_slice_that_is_no_target() -> None:
 
 
 @on_both_loops
+async def test_what_is_sent_before_it_is_known_where_a_slice_is_waits_for_that() -> None:
+    """As when a configuration is heard of before the registration of who has a part in it."""
+    async with running("connpoint-1", held_messages_max=10) as connpoint, running("accesspoint-2") as new:
+        connpoint.pool.retarget({}, awaited=[new.name])
+        connpoint.send(new, 1)
+        connpoint.pool.retarget({}, awaited=[new.name])
+        connpoint.send(new, 2)
+        assert not connpoint.pool.is_linked(new.name)
+        await linked(connpoint, new)
+        connpoint.send(new, 3)
+        await until(lambda: new.received == [1, 2, 3])
+
+
+@on_both_loops
+async def test_nothing_is_held_for_a_slice_whose_registration_is_gone() -> None:
+    """Whoever comes in its place gets everything again, by the retry loop."""
+    async with running("connpoint-1", held_messages_max=10) as connpoint, running("accesspoint-1") as first:
+        await linked(connpoint, first)
+        connpoint.pool.retarget({}, awaited=[first.name])
+        await until(lambda: ("down", "connpoint-1") in first.events)
+        before = dropped("connpoint", "not linked")
+        connpoint.pool.retarget({}, awaited=[first.name])
+        connpoint.send(first, 1)
+        assert dropped("connpoint", "not linked") - before == 1
+        connpoint.pool.retarget({})  # it has no part any more; then it has one again
+        connpoint.pool.retarget({}, awaited=[first.name])
+        connpoint.send(first, 2)
+        await linked(connpoint, first)
+        await until(lambda: first.received == [2])
+
+
+@on_both_loops
+async def test_what_waits_for_a_slice_that_is_no_longer_awaited_is_forgotten() -> None:
+    async with running("connpoint-1", held_messages_max=10) as connpoint, running("accesspoint-2") as new:
+        connpoint.pool.retarget({}, awaited=[new.name])
+        connpoint.send(new, 1)
+        connpoint.pool.retarget({})
+        await linked(connpoint, new)
+        connpoint.send(new, 2)
+        await until(lambda: new.received == [2])
+
+
+@on_both_loops
 async def test_dials_that_fail_leave_nothing_behind() -> None:
     async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
         await exitpoint.pool.close()

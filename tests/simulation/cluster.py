@@ -36,6 +36,7 @@ class Simulation:
     publishers_apart = 1009  # odd, so that those of one connection point go through several access and exit points
     sensor_count = SENSORS
     past_odds = 0.0  # of a subscription that asks for the past
+    last_words = True  # connection points say to access points that leave when nothing more comes, and these wait
     ledger_kind: type[Ledger] = Ledger
 
     def __init__(self, seed: int, *, crashes: bool = True, breaks: bool = True, window: int = 500) -> None:
@@ -75,6 +76,7 @@ class Simulation:
             slice = SimulatedConnPoint(name, *shared, settings=self._settings, ledger=self.ledger)
         else:
             slice = _KINDS[layer](name, *shared)
+        slice.last_words = self.last_words
         self.slices.append(slice)
         self.zookeeper.watchers.append(slice)
         return slice

@@ -15,6 +15,7 @@ from braid.topology import Configuration, Registration
 from services.connpoint.delivery import DeliveryCore
 from services.connpoint.earlier import relied_on
 from services.connpoint.ingress import IngressCore
+from services.connpoint.parting import last_words
 from services.connpoint.questions import Answers
 from services.connpoint.retrying import Batch
 from services.connpoint.unconfirmed import Unconfirmed
@@ -129,6 +130,14 @@ class SimulatedConnPoint(TickingSlice):
     def on_configuration(self, configuration: Configuration) -> None:
         self.zookeeper_configuration = configuration
         self.ingress.on_configuration(configuration)
+        self._say_last_words()
+
+    def on_peer_up(self, peer: Node) -> None:
+        self._say_last_words(peer.name)
+
+    def _say_last_words(self, only_to: str = "") -> None:
+        words = last_words(self.zookeeper_configuration) if self.last_words else []
+        self.perform([word for word in words if only_to in ("", word.to)])
 
     def on_slices(self, slices: dict[str, Registration]) -> None:
         path = {name: r.incarnation for name, r in slices.items() if r.layer != "connpoint"}

@@ -72,6 +72,12 @@ class LeavingScalingSimulation(ScalingSimulation):
             self._publish(self.ledger.subscriptions[id].sensor)
 
 
+class LeavingUnasked(LeavingScalingSimulation):
+    """As if nobody waited for connection points: much more comes to one that has left."""
+
+    last_words = False
+
+
 class DeafToTheEndSimulation(LeavingScalingSimulation):
     """One that leaves has sent what it held, and hears nothing from ZooKeeper from then on, like the connection points
     that send to it: the scaling ends without its last word, and the next ones without it.

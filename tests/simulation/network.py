@@ -49,6 +49,7 @@ class Node:
         raise NotImplementedError
 
     def on_peer_up(self, peer: "Node") -> None: ...
+    def on_peer_down(self, peer: "Node") -> None: ...
 
 
 class Network:
@@ -135,9 +136,12 @@ class Link:
         self.dialler.on_peer_up(self.target)
 
     def break_now(self) -> None:
-        self._is_up = False
+        was_up, self._is_up = self._is_up, False
         if not self.dialler.alive:
             self._held = []
+        if was_up:
+            self.target.on_peer_down(self.dialler)
+            self.dialler.on_peer_down(self.target)
         self.dial()
 
     def send(self, sender: Node, messages: list[Any]) -> None:

@@ -23,6 +23,7 @@ class SimulatedSlice(Node):
         self.network = network
         self.zookeeper = zookeeper
         self.session = False
+        self.last_words = True  # of connection points to access points that leave
         self.deaf = False  # hears nothing from ZooKeeper, although its session lives
         self.may_register: Callable[[], bool] = lambda: True  # the registration of the process before it has ended
 
@@ -140,6 +141,12 @@ class SimulatedAccessPoint(TickingSlice):
     def on_peer_up(self, peer: Node) -> None:
         if peer.layer == "matcher":
             self.perform(self.core.on_matcher_up(peer.name))
+        elif peer.layer == "connpoint" and self.last_words:
+            self.core.scaling.on_connpoint_up(peer.name)
+
+    def on_peer_down(self, peer: Node) -> None:
+        if peer.layer == "connpoint" and self.alive:
+            self.perform(self.core.scaling.on_connpoint_down(peer.name, self.scheduler.now_s))
 
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         if kind is messages.Publications:
@@ -162,6 +169,8 @@ class SimulatedAccessPoint(TickingSlice):
                 self.perform(self.core.on_find_publications(message))
             case messages.Anchors():
                 self.perform(self.core.on_anchors(sender.name, message))
+            case messages.GoesElsewhere():
+                self.perform(self.core.scaling.on_goes_elsewhere(sender.name, message, self.scheduler.now_s))
             case _:
                 self.perform(self.core.on_answer(message))
 

@@ -5,20 +5,21 @@ import pytest
 from services.accesspoint.scaling import AccessPointScaling
 from services.connpoint.retrying import RetryLoop
 from services.matcher.scaling import MatcherScaling
-from tests.simulation.leaving import DeafToTheEndSimulation, LeavingScalingSimulation
+from tests.simulation.leaving import DeafToTheEndSimulation, LeavingScalingSimulation, LeavingUnasked
 from tests.simulation.seeds import from_seed, is_caught, name_of, parts, problems_of
 
 
 @pytest.mark.parametrize("seeds", [range(96, 97), range(121, 122)], ids=name_of)
 def test_what_comes_behind_the_last_word_is_not_lost(seeds: range) -> None:
     """In these an access point that had left, and did not know it, sent something past the matcher that wanted it."""
-    assert problems_of(LeavingScalingSimulation, seeds) == []
+    assert problems_of(LeavingUnasked, seeds) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", parts(1, 95), ids=name_of)
-def test_all_guarantees_hold_while_access_points_leave(seeds: range) -> None:
-    assert problems_of(LeavingScalingSimulation, seeds) == []
+@pytest.mark.parametrize("kind", [LeavingScalingSimulation, LeavingUnasked])
+@pytest.mark.parametrize("seeds", parts(1, 50), ids=name_of)
+def test_all_guarantees_hold_while_access_points_leave(kind: type[LeavingScalingSimulation], seeds: range) -> None:
+    assert problems_of(kind, seeds) == []
 
 
 @pytest.mark.slow
@@ -33,7 +34,7 @@ def test_the_last_word_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AccessPointScaling, "has_left", False)
     monkeypatch.setattr(MatcherScaling, "takes_from", lambda *_: True)
     monkeypatch.setattr(RetryLoop, "_bring_forward", lambda *_: None)
-    assert is_caught(from_seed(119, LeavingScalingSimulation), "lost")
+    assert is_caught(from_seed(119, LeavingUnasked), "lost")
 
 
 @pytest.mark.slow

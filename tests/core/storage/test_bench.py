@@ -10,7 +10,7 @@ from rich.console import Console
 
 from benchmarks.storage import loop_delay, postgres, recovery, upkeep, workloads
 from benchmarks.storage.__main__ import _arguments, measure
-from benchmarks.storage.figures import FIGURES
+from benchmarks.storage.figures import FIGURES, steps
 from benchmarks.storage.report import Report, show
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,14 @@ def test_the_report_is_shown_and_written() -> None:
     text = console.export_text()
     assert "Figure 12" in text
     assert "Figure 16" in text
+    assert "the same by what is found" in text
     assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
+
+
+def test_self_joins_are_told_apart_by_what_they_find() -> None:
+    crowd = workloads.posts(1)
+    found = [step.group for step in steps(FIGURES["12"], "DualDB", crowd, 15, rate=0.5)]
+    assert found == ["0 found", "1", "2 to 3", "2 to 3", *["4 to 7"] * 11]  # five operations in ten seconds, for ever
 
 
 def test_upkeep_is_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
