@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 import structlog
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from braid.config import Settings
@@ -15,6 +16,7 @@ logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of every at
 
 _REQUEST_S = 10.0
 _STOP_S = 3.0
+LEADER_S = 2.0  # for a partition to say what it has; one that has no leader does not
 
 
 def client_arguments(name: str, settings: Settings) -> dict[str, Any]:
@@ -41,6 +43,32 @@ async def stop(client: Any, within_s: float = _STOP_S) -> None:
     if connections is not None:
         await asyncio.wait((_begin(connections.close()),), timeout=_STOP_S)
     await asyncio.wait((stopping,), timeout=_STOP_S)
+
+
+async def bounds_of(consumer: Any, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+    """The first offset that is there, and the one that will be written next, of those that answer in time.
+
+    Each is asked for alone: aiokafka waits for all that it is asked for together, and one may have no leader.
+    """
+    asked = list(places)
+    found = await asyncio.gather(*(_bounds(consumer, place) for place in asked))
+    return {place: bounds for place, bounds in zip(asked, found, strict=True) if bounds is not None}
+
+
+async def _bounds(consumer: Any, place: TopicPartition) -> tuple[int, int] | None:
+    try:
+        async with asyncio.timeout(LEADER_S):
+            begins = await consumer.beginning_offsets([place])
+            ends = await consumer.end_offsets([place])
+    except (KafkaError, OSError, TimeoutError) as error:
+        log.warning(
+            "a partition does not say where it begins",
+            topic=place.topic,
+            partition=place.partition,
+            reason=text_of(error),
+        )
+        return None
+    return begins[place], ends[place]
 
 
 def _begin(ending: Coroutine[Any, Any, None]) -> asyncio.Future[None]:

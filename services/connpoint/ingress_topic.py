@@ -28,7 +28,7 @@ from aiokafka.errors import (
 )
 
 from braid.config import Settings
-from braid.kafka_clients import client_arguments, stop, text_of
+from braid.kafka_clients import LEADER_S, bounds_of, client_arguments, stop, text_of
 from services.connpoint.committed import Committed, note_of, read_note
 from services.connpoint.partitions import Record
 
@@ -38,7 +38,6 @@ WRITE_BYTES_MAX = 900_000  # of one write to one partition; Kafka takes 1 MiB (m
 RECORD_BYTES_MAX = 4 * 1024 * 1024  # of one record, which is one batch; told to topics that are made here
 _FETCH_BYTES_MAX = 8 * 1024 * 1024
 _REQUEST_S = 5.0  # for what is done again a moment later
-_LEADER_S = 2.0  # for a partition to say where it begins and ends; one that has no leader does not
 _LOOK_AGAIN_S = 0.05
 _COORDINATOR_S = 15.0  # a Kafka that has just begun makes the topic of its groups first
 _NO_LEADER = (LeaderNotAvailableError, NotLeaderForPartitionError, RequestTimedOutError, KafkaTimeoutError)
@@ -188,27 +187,14 @@ class IngressTopic:
 
     async def bounds(self, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
         """The first offset that is there, and the one that will be written next, of those that answer in time."""
-        asked = list(partitions)
-        found = await asyncio.gather(*map(self._bounds_of, asked))
-        return {partition: bounds for partition, bounds in zip(asked, found, strict=True) if bounds is not None}
-
-    async def _bounds_of(self, partition: int) -> tuple[int, int] | None:
-        """Each is asked for alone: aiokafka waits for all that it is asked for together."""
-        place = TopicPartition(self.name, partition)
-        try:
-            async with asyncio.timeout(_LEADER_S):
-                begins = await self._consumer.beginning_offsets([place])
-                ends = await self._consumer.end_offsets([place])
-        except (KafkaError, OSError, TimeoutError) as error:
-            log.info("a partition does not say where it begins", partition=partition, reason=text_of(error))
-            return None
-        return begins[place], ends[place]
+        found = await bounds_of(self._consumer, [TopicPartition(self.name, partition) for partition in partitions])
+        return {place.partition: bounds for place, bounds in found.items()}
 
     async def first_written_ms(self, partition: int) -> int | None:
         """When the first record that is there was written; None when there is none. Raises `Unavailable`."""
         place = TopicPartition(self.name, partition)
         try:
-            async with asyncio.timeout(_LEADER_S):
+            async with asyncio.timeout(LEADER_S):
                 found = (await self._consumer.offsets_for_times({place: 0}))[place]
         except (KafkaError, OSError, TimeoutError) as error:
             raise Unavailable(text_of(error)) from None

@@ -24,7 +24,7 @@ from aiokafka.errors import (
 )
 
 from braid.config import Settings
-from braid.kafka_clients import client_arguments, stop, text_of
+from braid.kafka_clients import bounds_of, client_arguments, stop, text_of
 from services.connpoint.sources.letters import DeadLetter, without_record, without_time, without_value
 from services.connpoint.sources.notes import Note, read_note, write_note
 from services.connpoint.sources.partitions import Partition
@@ -34,7 +34,6 @@ log = structlog.get_logger()
 
 _FETCH_BYTES_MAX = 8 * 1024 * 1024
 _FETCH_WAIT_MS = 250
-_LEADER_S = 2.0  # for a partition to say where it begins and ends; one that has no leader does not
 
 
 class OutOfRange(Exception):
@@ -132,21 +131,8 @@ class SourceGroup:
 
     async def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
         """The first offset that is there, and the one behind the last, of those that answer in time."""
-        asked = list(partitions)
-        found = await asyncio.gather(*map(self._bounds_of, asked))
-        return {partition: bounds for partition, bounds in zip(asked, found, strict=True) if bounds is not None}
-
-    async def _bounds_of(self, partition: Partition) -> tuple[int, int] | None:
-        """Each is asked for alone: aiokafka waits for all that it is asked for together."""
-        place = TopicPartition(*partition)
-        try:
-            async with asyncio.timeout(_LEADER_S):
-                begins = await self._consumer.beginning_offsets([place])
-                ends = await self._consumer.end_offsets([place])
-        except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("a partition does not say where it begins", partition=partition, reason=text_of(error))
-            return None
-        return begins[place], ends[place]
+        found = await bounds_of(self._consumer, [TopicPartition(*partition) for partition in partitions])
+        return {Partition(*place): bounds for place, bounds in found.items()}
 
     async def commit(self, notes: dict[Partition, Note]) -> None:
         """Raises `CommitFailedError` or `IllegalStateError` when these are not ours any more."""
