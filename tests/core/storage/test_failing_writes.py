@@ -39,7 +39,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5, unlimited[1]))
 try:
     storage.maintain(NOW_S + 5)
 except plyvel.Error as error:
-    print(error)
+    print(error, flush=True)  # the end below does not wait for it
 resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 for number in range(after):
     storage.put([Filed(subscription(f"s{number}"), (A,))], NOW_S + 6)
