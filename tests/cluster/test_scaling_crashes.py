@@ -13,7 +13,7 @@ from tests.cluster.traffic import Traffic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
-PAUSE_S = 0.04  # between the batches of each publisher
+PAUSE_S = 0.08  # between the batches of each publisher
 VICTIMS = ["coordinator", "accesspoint-2", "leaving matcher", "new matcher", "exitpoint-2", "connpoint-2"]
 # Before the cut it ends the same way for each. Behind it these have something to do; `./dev bench scaling --kill` tries
 # each of them in each phase.

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from braid.anchors import ANY, text_of
+from braid.anchors import ANY, anchored, text_of
 from braid.config import Ingress
 from braid.content import Content, encode_content
 from braid.selector import hash64
@@ -148,7 +148,8 @@ class Simulation:
         return (*3 * (f"sensor = {sensor}",), f"sensor between {sensor} and {sensor}")
 
     def subscribe(self, connpoint: SimulatedConnPoint, record: SubscriptionRecord, number: int, sensor: int) -> None:
-        """Gives it an id."""
+        """Gives it an anchor and an id."""
+        record = anchored(record)
         anchor = text_of(record)
         id = f"s-{number}-" + (f"{number:08x}" if anchor == ANY else f"{hash64(anchor) >> 32:08x}")
         entry = self.ledger.subscriptions[id] = SubscriptionEntry(record.subscriber, sensor, None)

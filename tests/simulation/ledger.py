@@ -81,13 +81,16 @@ def lost(ledger: Ledger) -> list[str]:
     """
     missing = []
     broken = _broken(ledger)
+    of_sensor: dict[int, list[tuple[str, PublicationEntry]]] = {}  # nobody wants those of another
+    for id, publication in ledger.publications.items():
+        of_sensor.setdefault(publication.sensor, []).append((id, publication))
     for entry in ledger.subscriptions.values():
         if entry.acknowledged_s is None or entry.subscriber in broken or entry.ending:
             continue
         got = set(ledger.delivered.get(entry.subscriber, ()))
         missing += [
             f"{id} for {entry.subscriber}"
-            for id, publication in ledger.publications.items()
+            for id, publication in of_sensor.get(entry.sensor, ())
             if id not in got and ledger.wants(entry, id, publication.sensor) and ledger.is_promised(entry, id)
         ]
     return missing

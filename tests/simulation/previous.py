@@ -8,7 +8,7 @@ confirmation of each batch before it publishes the next.
 from typing import Any, ClassVar
 
 from braid.content import Content, encode_content
-from braid.filters import Value, evaluate, parse
+from braid.filters import Filter, Value, evaluate, parse
 from braid.messages import HandOverPrevious
 from braid.scaling import Ask, ScalingRecord
 from braid.subscription import SubscriptionRecord
@@ -29,7 +29,7 @@ class PreviousLedger(Ledger):
         super().__init__(*arguments)
         self.attributes: dict[str, dict[str, Value]] = {}
         self.before: dict[str, str] = {}
-        self.filters: dict[str, str] = {}  # by subscriber
+        self.filters: dict[str, Filter] = {}  # by subscriber
         self._latest: dict[int, str] = {}  # by topic
 
     def on_acknowledged(self, publisher: int, ids: list[str], sensor: int, published_s: float) -> None:
@@ -43,7 +43,7 @@ class PreviousLedger(Ledger):
         if sensor != entry.sensor:
             return False
         before = self.attributes.get(self.before.get(id, ""))
-        return evaluate(parse(self.filters[entry.subscriber]), self.attributes[id], before)
+        return evaluate(self.filters[entry.subscriber], self.attributes[id], before)
 
     def is_promised(self, entry: SubscriptionEntry, id: str) -> bool:
         """Subscribing does not look into the past, so the one before it must have come behind the acknowledgement."""
@@ -63,7 +63,7 @@ class PreviousTraffic(Simulation):
             return
         sensor, filter = self.random.randrange(self.sensor_count), self.random.choice(FILTERS)
         subscriber = f"subscriber-{number}"
-        self.ledger.filters[subscriber] = filter
+        self.ledger.filters[subscriber] = parse(filter)
         record = SubscriptionRecord("", subscriber, connpoint.name, filter, self.scheduler.now_s, topic=f"t/{sensor}")
         self.subscribe(connpoint, record, number, sensor)
 

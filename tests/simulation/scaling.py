@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from braid.anchors import anchored
 from braid.scaling import Ask, ScalingRecord
 from braid.topology import CONFIGURED_LAYERS, PHASES, ROUTINGS, Layer, Routing
 from tests.simulation.cluster import TRAFFIC_S, Simulation
@@ -57,7 +58,7 @@ class ScalingSimulation(Simulation):
         if connpoint.takes_calls() and entry.broken_s is None:
             entry.changing = True
             self.scheduler.note(f"{entry.record.id} is to change")
-            connpoint.subscribe(replace(entry.record, filter=f"({entry.record.filter}) and sensor >= 0"))
+            connpoint.subscribe(anchored(replace(entry.record, filter=f"({entry.record.filter}) and sensor >= 0")))
 
     def _unsubscribe(self) -> None:
         known = self._known()
