@@ -4,7 +4,8 @@ A downstream slice that is gone is dialled again with backoff. Messages for it a
 a link that comes can take at once; what does not fit is dropped and counted, and the retry loop brings it again. So it
 does with what is held for a slice that registers at another address, which is a new target.
 
-A slice may hear of a configuration before it hears who has registered. What it sends to a new slice is held then, too.
+A slice may hear of a configuration before it hears who has registered. What it sends to a new slice is held then, too,
+but not for long: whoever registers much later is another process than the one that was meant.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ from braid.messages import AnyMessage
 
 log = structlog.get_logger()
 
+AWAITED_S_MAX = 2.0  # how long messages for a slice are held when nobody knows where it is
+
 
 class LinksOwner(Protocol):
     """The slice. Called on the event loop; must not block."""
@@ -37,12 +40,18 @@ class _Target:
 
     def __init__(self) -> None:
         self.address = ""  # where it is, once that is known
+        self.giving_up: asyncio.TimerHandle | None = None  # until then
         self.link: Link | None = None  # also while it is being made
         self.task: asyncio.Task[None] | None = None
         self.lost = asyncio.Event()
         self.held: list[bytes] = []
         self.held_messages = 0
         self.held_bytes = 0
+
+    def stop_waiting(self) -> None:
+        if self.giving_up is not None:
+            self.giving_up.cancel()
+            self.giving_up = None
 
 
 class LinkPool:
@@ -62,7 +71,7 @@ class LinkPool:
         self._held_messages_max = held_messages_max
         self._server: asyncio.Server | None = None
         self._targets: dict[str, _Target] = {}
-        self._gone: set[str] = set()  # those that were targets, and whose address is not known any more
+        self._gone: set[str] = set()  # those that were targets, and whose address is not known, or not any more
         self._accepted: dict[str, Link] = {}  # by the peer's name
         self._current: dict[str, Link] = {}  # by the peer's name: the link its owner was told of last
         self._all: set[Link] = set()
@@ -89,8 +98,9 @@ class LinkPool:
     def retarget(self, addresses: Mapping[str, str], awaited: Collection[str] = ()) -> None:
         """From now on, keep links to exactly these slices, and to the awaited ones once it is known where they are.
 
-        For these messages are held until then, unless it was known before: then they are gone.
+        For these messages are held until then, for a short time, unless it was known before: then they are gone.
         """
+        loop = asyncio.get_running_loop()
         for name, target in list(self._targets.items()):
             is_awaited = not target.address and (name in awaited or name in addresses)
             if not is_awaited and addresses.get(name) != target.address:
@@ -101,15 +111,25 @@ class LinkPool:
             if name not in self._targets:
                 if name in self._accepted:
                     self._accepted[name].resume_reading()  # from now on both sides send
-                self._targets[name] = _Target()
+                target = self._targets[name] = _Target()
+                target.giving_up = loop.call_later(AWAITED_S_MAX, self._give_up, name, target)
         for name, address in addresses.items():
             target = self._targets[name]
             if not target.address:
                 target.address = address
+                target.stop_waiting()
                 target.task = asyncio.create_task(self._keep_linked(name, target))
+
+    def _give_up(self, name: str, target: _Target) -> None:
+        """From now on what is sent to it is dropped, as for one that is gone, until it registers."""
+        log.info("not registered; what was held for it is dropped", peer=name, messages=target.held_messages)
+        metrics.MESSAGES_DROPPED.labels(self._hello.layer, "not linked").inc(target.held_messages)
+        self._drop_target(name)
+        self._gone.add(name)
 
     def _drop_target(self, name: str) -> None:
         target = self._targets.pop(name)
+        target.stop_waiting()
         if target.task is not None:
             target.task.cancel()
         if target.link is not None:

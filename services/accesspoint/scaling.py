@@ -230,7 +230,9 @@ class AccessPointScaling:
         self._connpoints[connpoint] = 0
 
     def on_connpoint_down(self, connpoint: str, now_s: float) -> Effects:
-        """What it had sent is lost, and is sent again; nothing more comes from there."""
+        """What it had sent is lost, and is sent again. It may be back in a moment and send more, which is sent again
+        too: to wait for it would make each crash of a connection point cost the whole second.
+        """
         self._connpoints.pop(connpoint, None)
         return self._part(now_s)
 

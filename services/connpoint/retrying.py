@@ -66,6 +66,7 @@ class RetryLoop:
         self._origins: dict[str, Origin] = {}
         self._selector: Selector | None = None
         self._accesspoints: list[str] = []  # that take publications
+        self._change = ""  # the scaling that this was said of
         self._left: set[str] = set()  # those that do not any more, until what went to them is brought forward
         self._exitpoints_changing: list[str] = []  # old and new ones, while a publisher may be between two of them
         self._exitpoints_changed_at: dict[str, int] | None = None  # by origin, its first sequence behind the change
@@ -84,6 +85,11 @@ class RetryLoop:
         self._selector = selector_of(configuration.in_force())
         before, self._accesspoints = self._accesspoints, configuration.taking()
         self._left |= {name for name in before if name not in self._accesspoints}
+        change = "" if configuration.change is None else configuration.change.id
+        if change != self._change:
+            # One that is taken in again may have left with a scaling whose end was not heard of here.
+            self._left |= {name for name in before if name not in configuration.accesspoints}
+            self._change = change
         target = configuration.target()
         if target is not None and target.exitpoints != configuration.exitpoints:
             self._exitpoints_changing = configuration.union("exitpoint")

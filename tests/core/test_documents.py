@@ -14,7 +14,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from braid import messages, metrics
 from braid.cli.app import app
-from braid.codec import HEARTBEAT, FrameReader, Hello, decode_messages, encode_frames
+from braid.codec import HEARTBEAT, PROTOCOL_VERSION, FrameReader, Hello, decode_messages, encode_frames
 from braid.config import Settings, flatten
 from braid.messages import AnyMessage
 from braid.selector import hash64
@@ -288,3 +288,9 @@ def test_every_dev_command_that_is_named_exists(document: Path) -> None:
 def test_the_readme_names_every_document() -> None:
     for document in (ROOT / "docs").glob("*.md"):
         assert f"](docs/{document.name})" in text_of("README.md"), document.name
+
+
+def test_the_changelog_names_the_version_of_the_protocol() -> None:
+    """Whoever upgrades slice by slice goes by it."""
+    named = re.findall(r"Slices speak version (\d+) of the protocol", text_of("CHANGELOG.md"))
+    assert named[:1] == [str(PROTOCOL_VERSION)]

@@ -177,6 +177,23 @@ def test_what_went_to_an_access_point_that_has_left_is_sent_again_soon() -> None
     assert core.on_tick(101.0) == []
 
 
+@pytest.mark.parametrize("seen", [None, "copying", "changing"])
+@pytest.mark.parametrize("next_phase", ["copying", "changing"])
+def test_one_that_has_left_unheard_and_is_taken_in_again_has_what_went_to_it_sent_again_soon(
+    seen: Phase | None, next_phase: Phase
+) -> None:
+    """The end of the scaling with which it left is missed here."""
+    core = configured()
+    publish(core, ODD)
+    if seen is not None:
+        core.on_configuration(leaving(seen))
+    in_force = Configuration(2, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
+    both = Target(3, ("accesspoint-1", "accesspoint-2"), ("matcher-1",), ("exitpoint-1",))
+    core.on_configuration(msgspec.structs.replace(in_force, change=Change("scaling-2", next_phase, both, {})))
+    core.on_tick(100.1)
+    assert [sequence for _, sequence, *_ in sent(core.on_tick(100.41))] == [1]
+
+
 @pytest.mark.parametrize("phase", ["copying", "moving", "changing", "flushing"])
 def test_before_its_last_word_an_access_point_that_leaves_sends_on_what_it_has(phase: Phase) -> None:
     core = configured()

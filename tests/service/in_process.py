@@ -80,6 +80,11 @@ class InProcessCluster:
 
     async def configure(self) -> None:
         """What the coordinator does at the first start."""
+        first = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
+        await self.reconfigure(first, NO_VERSION)
+
+    async def reconfigure(self, configuration: Configuration, version: int = 0) -> int:
+        """As a coordinator that leads; the version is that of the configuration before it."""
         elected = asyncio.Event()
         coordination = Coordination(
             self.settings.cluster.zookeeper,
@@ -91,9 +96,9 @@ class InProcessCluster:
         await coordination.lead()
         async with asyncio.timeout(READY_S):
             await elected.wait()
-        configuration = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
-        await coordination.write_configuration(configuration, NO_VERSION)
+        written = await coordination.write_configuration(configuration, version)
         await coordination.stop()
+        return written
 
     async def close(self) -> None:
         await asyncio.gather(*(self.stop(name) for name in list(self._running)))

@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
 from structlog.testing import capture_logs
 
+from braid import links
 from braid.codec import encode_frames, encode_hello
 from tests.service.linked_slices import (
     LIMITS,
@@ -98,6 +100,28 @@ async def test_what_is_sent_before_it_is_known_where_a_slice_is_waits_for_that()
         await linked(connpoint, new)
         connpoint.send(new, 3)
         await until(lambda: new.received == [1, 2, 3])
+
+
+@on_both_loops
+async def test_what_waits_for_a_slice_that_does_not_register_is_dropped_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever registers then is another process than the one that was meant."""
+    monkeypatch.setattr(links, "AWAITED_S_MAX", 0.05)
+    async with running("connpoint-1", held_messages_max=10) as connpoint, running("accesspoint-2") as late:
+        before = dropped("connpoint", "not linked")
+        connpoint.pool.retarget({}, awaited=[late.name])
+        connpoint.send(late, 1)
+        connpoint.send(late, 2)
+        await until(lambda: dropped("connpoint", "not linked") - before == 2)
+        connpoint.pool.retarget({}, awaited=[late.name])
+        connpoint.send(late, 3)
+        assert dropped("connpoint", "not linked") - before == 3
+        await linked(connpoint, late)
+        connpoint.send(late, 4)
+        await until(lambda: late.received == [4])
+        await asyncio.sleep(0.1)  # nobody gives up who is linked
+        assert connpoint.pool.is_linked(late.name)
 
 
 @on_both_loops

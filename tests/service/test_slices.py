@@ -7,12 +7,17 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from websockets.exceptions import ConnectionClosed
 
 from braid.scaling import Ask
+from braid.topology import Change, Configuration, Target
+from services.accesspoint.scaling import State
+from services.accesspoint.shell import AccessPoint
 from services.connpoint.subscribing import Subscribing
 from tests.cluster.clients import socket
-from tests.service.in_process import client_of, in_process_cluster
+from tests.service.in_process import READY_S, client_of, in_process_cluster
+from tests.service.waiting import until
 from tests.service.zookeeper_fixture import ZooKeeperServer, expire_session
 
 pytestmark = pytest.mark.slow  # real slices that lose one another
@@ -267,3 +272,24 @@ async def test_a_scaling_asked_of_a_connection_point_stands_in_zookeeper(
         assert (other.status_code, other.json()["scaling"]) == (409, id)
         for unknown in ("other", "a..b", "a%00", "a" * 300):
             assert (await http.get(f"/v1/cluster/scalings/{unknown}")).status_code == 404
+
+
+async def test_an_access_point_that_leaves_is_told_that_nothing_more_comes(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    """By the connection point whose link it has, and not by the end of its patience."""
+    both = Configuration(2, ("accesspoint-1", "accesspoint-2"), ("matcher-1",), ("exitpoint-1",))
+    target = Target(3, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
+    async with in_process_cluster(zookeeper.hosts, tmp_path) as cluster:
+        cluster.start("accesspoint-2")
+        leaving = cluster.slices["accesspoint-2"]
+        assert isinstance(leaving, AccessPoint)
+        await until(lambda: "accesspoint-2" in [slice.name for slice in cluster.connpoint.slices()], READY_S)
+        version = await cluster.reconfigure(both)
+        await until(lambda: cluster.connpoint.links.is_linked("accesspoint-2"), READY_S)
+        await until(lambda: not leaving.not_ready(), READY_S)
+        scaling = leaving._core.scaling
+        assert scaling._connpoints == {"connpoint-1": 0}
+        await cluster.reconfigure(replace(both, change=Change("scaling-1", "ending", target, {})), version)
+        await until(lambda: scaling.state is State.LEFT, READY_S)
+        assert (scaling._connpoints, scaling.left_early) == ({"connpoint-1": 3}, 0)

@@ -17,7 +17,7 @@ from tests.simulation.kafka import (
     TakenForDeadSimulation,
     TakenOverSimulation,
 )
-from tests.simulation.leaving import DeafToTheEndSimulation, LeavingScalingSimulation
+from tests.simulation.leaving import DeafToTheEndSimulation, LeavingScalingSimulation, PartingInTrouble
 from tests.simulation.past import (
     DistinctScalingSimulation,
     DistinctSimulation,
@@ -64,6 +64,7 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "late-exit-point-scaling": OneHearsOfAnotherExitPointTooLate,
     "leaving-scaling": LeavingScalingSimulation,
     "deaf-leaving-scaling": DeafToTheEndSimulation,
+    "parting-in-trouble": PartingInTrouble,
     "kafka": KafkaSimulation,
     "kafka-taken-over": TakenOverSimulation,
     "kafka-taken-for-dead": TakenForDeadSimulation,

@@ -197,3 +197,9 @@ class Simulation:
             return  # a launcher that wants it was faster
         node.start()
         self.link_all()
+
+    def _reconnect(self, node: SimulatedSlice, incarnation: int) -> None:
+        """After its session was lost."""
+        if node.alive and node.incarnation == incarnation:
+            node.connect()
+            self.link_all()

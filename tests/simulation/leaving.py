@@ -78,6 +78,35 @@ class LeavingUnasked(LeavingScalingSimulation):
     last_words = False
 
 
+class PartingInTrouble(LeavingScalingSimulation):
+    """While one waits for the last words, links of access points break, or it loses its session; once it crashes."""
+
+    def _plan_traffic(self) -> None:
+        super()._plan_traffic()
+        self.troubles = 0
+        self._may_crash = True
+        self.scheduler.at(0.3, self._watch)
+
+    def _watch(self) -> None:
+        parting = [one for one in self.accesspoints if one.alive and one.core.scaling.state is State.PARTING]
+        if parting and self.random.random() < 0.1:
+            self.troubles += 1
+            self._trouble(self.random.choice(parting))
+        if self.scheduler.now_s < TRAFFIC_S + 2:
+            self.scheduler.at(0.02, self._watch)
+
+    def _trouble(self, one: SimulatedAccessPoint) -> None:
+        choice = self.random.random()
+        if choice < 0.2 and self._may_crash:
+            self._may_crash = False
+            self.crash(one)
+        elif choice < 0.5 and one.session:
+            one.lose_session()
+            self._at(self.random.uniform(0.1, 1.0), self._reconnect, one, one.incarnation)
+        else:
+            self.network.break_any("accesspoint")
+
+
 class DeafToTheEndSimulation(LeavingScalingSimulation):
     """One that leaves has sent what it held, and hears nothing from ZooKeeper from then on, like the connection points
     that send to it: the scaling ends without its last word, and the next ones without it.

@@ -230,15 +230,9 @@ class CrashingScalingSimulation(ScalingSimulation):
         node = self.random.choice([slice for slice in self.slices if slice.alive])
         if choice < 0.35 and not isinstance(node, SimulatedConnPoint):
             node.lose_session()
-            self.scheduler.at(self.random.uniform(0.5, 3.0), lambda: self._reconnect(node.name, node.incarnation))
+            self.scheduler.at(self.random.uniform(0.5, 3.0), lambda: self._reconnect(node, node.incarnation))
             return
         self.crash(node)
-
-    def _reconnect(self, name: str, incarnation: int) -> None:
-        node = next(slice for slice in self.slices if slice.name == name)
-        if node.alive and node.incarnation == incarnation:
-            node.connect()
-            self.link_all()
 
 
 class StallingScalingSimulation(LateScalingSimulation):

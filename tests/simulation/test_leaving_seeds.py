@@ -5,7 +5,12 @@ import pytest
 from services.accesspoint.scaling import AccessPointScaling
 from services.connpoint.retrying import RetryLoop
 from services.matcher.scaling import MatcherScaling
-from tests.simulation.leaving import DeafToTheEndSimulation, LeavingScalingSimulation, LeavingUnasked
+from tests.simulation.leaving import (
+    DeafToTheEndSimulation,
+    LeavingScalingSimulation,
+    LeavingUnasked,
+    PartingInTrouble,
+)
 from tests.simulation.seeds import from_seed, is_caught, name_of, parts, problems_of
 
 
@@ -26,6 +31,29 @@ def test_all_guarantees_hold_while_access_points_leave(kind: type[LeavingScaling
 @pytest.mark.parametrize("seeds", parts(1, 30), ids=name_of)
 def test_all_guarantees_hold_while_one_that_left_hears_nothing_of_it(seeds: range) -> None:
     assert problems_of(DeafToTheEndSimulation, seeds) == []
+
+
+@pytest.mark.slow
+def test_all_guarantees_hold_whatever_breaks_while_one_waits_for_the_last_words() -> None:
+    troubles = 0
+    for seed in range(1, 31):
+        simulation = PartingInTrouble(seed)
+        assert simulation.run() == [], seed
+        troubles += simulation.troubles
+    assert troubles > 30
+
+
+@pytest.mark.slow
+def test_with_the_last_words_little_is_sent_again() -> None:
+    def sent_again(kind: type[LeavingScalingSimulation]) -> int:
+        again = 0
+        for seed in range(1, 13):
+            simulation = kind(seed)
+            assert simulation.run() == []
+            again += sum(connpoint.ingress.sent_again for connpoint in simulation.connpoints)
+        return again
+
+    assert sent_again(LeavingScalingSimulation) < sent_again(LeavingUnasked) / 3
 
 
 @pytest.mark.slow
