@@ -13,11 +13,14 @@ import plyvel
 
 from braid.leveldb import settle
 from braid.matching.previous import ChainChanges
+from services.matcher.storage.database import text_of
 from services.matcher.storage.keys import ChecksumError, opened, sealed
 from services.matcher.storage.ledger import free_name
 from services.matcher.storage.records import Damage
 
 _NAME = "previous"
+_OWED_MAX = 200_000  # three times as many topics as are remembered
+_NO_ROOM = ("No space left", "quota exceeded", "Too many open files", "Cannot allocate memory")
 _TOPIC, _SYNC_MARK = b"t", b"s"
 _WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 
@@ -29,7 +32,7 @@ class PreviousDatabase:
         self._database: Any = None
         self._is_open = False
         self._failed = False
-        self._owed: dict[bytes, bytes | None] = {}  # not written yet; as many topics as are remembered at most
+        self._owed: dict[bytes, bytes | None] = {}  # not written yet
         self._owes_all = False  # and nothing that is on disk counts
         self.damages: list[Damage] = []
 
@@ -40,8 +43,10 @@ class PreviousDatabase:
             self._connect()
             return self._read()
         except (plyvel.Error, ChecksumError, UnicodeDecodeError, OSError) as error:
-            first = error.args[0] if error.args else error
-            self._set_aside(first.decode() if isinstance(first, bytes) else str(error))
+            if any(sign in text_of(error) for sign in _NO_ROOM):
+                self._disconnect()
+                raise  # it is as good as it was, and there when there is room
+            self._set_aside(text_of(error))
             self._connect()
             return {}
 
@@ -55,6 +60,10 @@ class PreviousDatabase:
             if changes.is_cleared:
                 self._owed, self._owes_all = {}, True
             self._owed.update({_TOPIC + topic.encode(): chain for topic, chain in changes.chains.items()})
+        if len(self._owed) > _OWED_MAX:
+            # Most of these were forgotten meanwhile. What has not changed since is given up on disk with them.
+            self._owed = {key: chain for key, chain in self._owed.items() if chain is not None}
+            self._owes_all = True
         try:
             if self._failed:
                 # LevelDB goes on writing behind the record it could not finish, where no reader will ever look.

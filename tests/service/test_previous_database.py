@@ -7,6 +7,7 @@ import plyvel
 import pytest
 
 from braid.matching.previous import ChainChanges
+from services.matcher import previous_database
 from services.matcher.previous_database import PreviousDatabase
 from tests.core.kept_cases import batch
 from tests.core.matching_cases import record
@@ -126,3 +127,45 @@ def test_what_could_not_be_written_is_written_when_there_is_room_again(
     database.write([ChainChanges({"e": b"3"})], sync=False)
     database.close()
     assert PreviousDatabase(tmp_path).open() == {"b": b"2", "d": b"2", "e": b"3"}
+
+
+def test_what_cannot_be_opened_for_want_of_room_stays_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = PreviousDatabase(tmp_path)
+    database.open()
+    database.write([ChainChanges({"a": b"1"})], sync=False)
+    database.close()
+
+    def fail(*_: object) -> None:
+        raise plyvel.IOError(b"IO error: /m/previous/MANIFEST-000004: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PreviousDatabase, "_connect", fail)
+        full = PreviousDatabase(tmp_path)
+        with pytest.raises(plyvel.IOError):
+            full.open()
+        assert full.damages == []
+    assert PreviousDatabase(tmp_path).open() == {"a": b"1"}
+
+
+def test_what_is_owed_is_bounded_while_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of topics that come and go, only those that are still remembered; what has not changed on disk is given up."""
+    monkeypatch.setattr(previous_database, "_OWED_MAX", 20)
+    database = PreviousDatabase(tmp_path)
+    database.open()
+    database.write([ChainChanges({"old": b"1"})], sync=False)
+
+    def fail(*_: object) -> None:
+        raise plyvel.IOError(b"no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "_write_owed", fail)
+        patch.setattr(database, "_connect", fail)
+        for number in range(100):
+            with pytest.raises(plyvel.IOError):
+                database.write([ChainChanges({f"t{number}": b"2", f"t{number - 2}": None})], sync=False)
+            assert len(database._owed) <= 22
+    database.write([ChainChanges({"new": b"3"})], sync=False)
+    database.close()
+    assert PreviousDatabase(tmp_path).open() == {"t98": b"2", "t99": b"2", "new": b"3"}

@@ -150,9 +150,7 @@ class Database:
 
     def _damaged(self, error: Exception) -> Exception:
         """Not everything that goes wrong is damage: a full table of open files, for example, is not."""
-        text = str(error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error)
-        is_damage = isinstance(error, ChecksumError) or any(sign in text for sign in _DAMAGE_TEXTS)
-        return DamagedError(self, text) if is_damage else error
+        return DamagedError(self, text_of(error)) if is_damage(error) else error
 
     damaged_by = _damaged
 
@@ -243,3 +241,13 @@ class Database:
             for name, size in self.file_sizes().items()
             if name.endswith((".ldb", ".log")) or name.startswith("MANIFEST-")
         }
+
+
+def is_damage(error: Exception) -> bool:
+    """And not, for example, a disk or a table of open files that is full."""
+    return isinstance(error, ChecksumError) or any(sign in text_of(error) for sign in _DAMAGE_TEXTS)
+
+
+def text_of(error: Exception) -> str:
+    """plyvel says it in bytes."""
+    return error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)

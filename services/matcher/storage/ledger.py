@@ -51,7 +51,14 @@ class Ledger:
         except ValueError as error:
             damages.append(self._set_aside(str(error)))
             return Lines()
-        self.write(Lines(False, found.databases))
+        if found.closed:
+            try:
+                self.write(Lines(False, found.databases))
+            except OSError:
+                # The word that all was closed would make damage of whatever a crash leaves.
+                self._path.unlink()
+        else:
+            self._lines = found
         return found
 
     def write(self, lines: Lines) -> None:

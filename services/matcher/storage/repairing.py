@@ -3,6 +3,9 @@
 LevelDB's own repair keeps records of a log whose bits have flipped, under a new checksum, and gives up what lies behind
 them. So what it leaves is gone through once more (`checking.py`), with the logs (`log_reading.py`) beside it. Whatever
 step a crash interrupts, the damaged database or the repaired one is there: `finish_interrupted` takes up what was left.
+
+A repair needs room for the database once more. One that finds none, or fails in another way that is not damage, has
+changed nothing: it is tried again by whoever meets the damage next.
 """
 
 import math
@@ -15,7 +18,7 @@ import plyvel
 
 from services.matcher.storage import keys
 from services.matcher.storage.checking import Check
-from services.matcher.storage.database import DamagedError, Database, Write
+from services.matcher.storage.database import DamagedError, Database, Write, is_damage
 from services.matcher.storage.ledger import free_name
 from services.matcher.storage.log_reading import is_broken, is_whole
 from services.matcher.storage.records import Damage
@@ -25,24 +28,28 @@ _UNFINISHED, _REPAIRED = ".repairing", ".repaired"
 
 
 def repair(database: Database, reason: str, damaged: Path, settings: StorageSettings, known: int) -> Damage:
-    """Leaves the database open. `known` is how many entries it is known to have held."""
+    """Leaves the database open. `known` is how many entries it is known to have held. Raises `plyvel.Error` and
+    `OSError` when it could not be repaired now.
+    """
     known = max(known, database.entries_left)
     database.abandon()
     path = database.path
     logs = [file.read_bytes() for file in sorted(path.glob("*.log"))] if path.exists() else []
     copy = path.with_name(path.name + _UNFINISHED)
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(path, copy)
     check = Check(Database(database.name, copy, math.inf, settings), logs)
     try:
-        plyvel.repair_db(str(copy), paranoid_checks=True)
-        check.run()
-    except (plyvel.Error, DamagedError):
-        # Not even that much can be read: it begins anew, and says so.
+        shutil.copytree(path, copy)
+        if not _is_repaired(check, copy):
+            # Not even that much can be read: it begins anew, and says so.
+            check.abandon()
+            shutil.rmtree(copy)
+            check = Check(Database(database.name, copy, math.inf, settings), logs)
+            check.run()
+    except BaseException:
         check.abandon()
-        shutil.rmtree(copy)
-        check = Check(Database(database.name, copy, math.inf, settings), logs)
-        check.run()
+        shutil.rmtree(copy, ignore_errors=True)  # it would keep the room that was wanting
+        raise
     hurt = sorted(
         {*re.findall(r"\d+\.(?:ldb|log)|MANIFEST-\d+", reason), *(file.name for file in copy.glob("lost/*.ldb"))}
     )
@@ -55,6 +62,18 @@ def repair(database: Database, reason: str, damaged: Path, settings: StorageSett
     # Whether something is lost, or had only been written twice, cannot be told of what is simply not there.
     lost_at_most = max(known - check.found, check.lost + check.missing)
     return Damage(database.name, tuple(hurt), reason, check.lost, lost_at_most, str(kept_at))
+
+
+def _is_repaired(check: Check, copy: Path) -> bool:
+    """Raises what is not damage: where there is no room, for example, all of it can still be read later."""
+    try:
+        plyvel.repair_db(str(copy), paranoid_checks=True)
+        check.run()
+    except (plyvel.Error, DamagedError) as error:
+        if isinstance(error, plyvel.Error) and not is_damage(error):
+            raise
+        return False
+    return True
 
 
 def forget_moved(repaired: Database, others: Sequence[Database]) -> None:

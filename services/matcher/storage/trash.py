@@ -36,6 +36,8 @@ class Trash:
         self._failure: OSError | None = None
 
     def open(self) -> None:
+        with contextlib.suppress(OSError):  # made before a disk is full; otherwise it is tried again
+            self._path.mkdir(parents=True, exist_ok=True)
         if self._path.exists():
             self._going = [_Going(path, size_of(path)) for path in sorted(self._path.iterdir())]
         self.go_on()
@@ -45,7 +47,7 @@ class Trash:
 
         `size` is what it was known to use; its files are looked at by the thread that removes them.
         """
-        self._path.mkdir(exist_ok=True)
+        self._path.mkdir(parents=True, exist_ok=True)
         number = 0
         while (aside := self._path / f"{database.name.replace('/', '_')}.{number}").exists():
             number += 1

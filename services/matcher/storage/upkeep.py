@@ -6,10 +6,13 @@ When the disk is nearly full, the window of publications that would
 expire first goes first; subscriptions in it move to the base.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+
+import plyvel
 
 from services.matcher.storage.closing import Closing
 from services.matcher.storage.database import DamagedError, Database
@@ -45,7 +48,7 @@ class Upkeep:
     def open(self, now_s: float) -> None:
         self._counted_s = now_s
         self._trash.open()
-        self.measure(now_s)
+        self._try_to_measure(now_s)  # where that fails it is tried again in a moment, and said
 
     def listen(self, on_expire: OnExpire, kinds: int) -> None:
         self._listeners.append((on_expire, kinds))
@@ -59,17 +62,23 @@ class Upkeep:
         return self._usage
 
     def measure(self, now_s: float) -> None:
+        """Measures whatever cannot be written down, too. Raises why not."""
+        failure = self._try_to_measure(now_s)
+        if failure is not None:
+            raise failure
+
+    def _try_to_measure(self, now_s: float) -> Exception | None:
         self._measured_s = now_s
         databases = [database for part in self._parts for database in part.all()]
-        for database in databases:
-            database.checkpoint()
+        failures = [failure for database in databases if (failure := _failure(database.checkpoint)) is not None]
         going = [job.source for job in self._jobs if isinstance(job, Tell)]
         damaged = sum(map(size_of, self._damaged.iterdir())) if self._damaged.exists() else 0
         self.disk.measured({database.name: database.disk_bytes() for database in (*databases, *going)}, damaged)
         self._usage.damaged_bytes = damaged
         self._usage.databases = len(databases)
         self._usage.entries = sum(database.entries_left for database in databases)
-        self.write_ledger()
+        failure = _failure(self.write_ledger)
+        return next(iter(failures), failure)
 
     def write_ledger(self, *, closed: bool = False) -> None:
         """Only what the databases say of themselves already: theirs is never less, unless something is lost."""
@@ -86,8 +95,9 @@ class Upkeep:
         for part in self._parts:
             for database in part.passed(now_s):
                 self._drop(part, database)
+        unwritten: Exception | None = None
         if not self._measured_s <= now_s < self._measured_s + _MEASURE_S or self.disk.is_nearly_full:
-            self.measure(now_s)
+            unwritten = self._try_to_measure(now_s)  # as on a full disk, where what follows makes room
             self._plan(now_s)
             self._trash.go_on()
         left = entries_max
@@ -98,7 +108,7 @@ class Upkeep:
                 self._jobs.remove(job)
         # A slice with nothing to do but to wait would only be followed by the next one, so it waits a little.
         is_removing = self._trash.is_busy(_WAIT_S if left == entries_max else 0.0)
-        if (failure := self._trash.failure()) is not None:
+        if (failure := self._trash.failure() or unwritten) is not None:
             raise failure
         return bool(self._jobs) or is_removing
 
@@ -130,15 +140,20 @@ class Upkeep:
         return closing
 
     def _give_up(self, part: Windows, database: Database) -> None:
-        """Before its time: the name of a window must be free at once, because it may come again."""
+        """Before its time: the name of a window must be free at once, because it may come again.
+
+        The ledger forgets it first, or a crash in between would have it say that the database is missing. Where that
+        cannot be written, as on a full disk, it goes nevertheless: its room is what is wanting.
+        """
         was_leaving = database in part.leaving
         part.take_out(database)
-        try:
+        with contextlib.suppress(OSError):
             self.write_ledger()
+        try:
+            closing = self._throw_away(database)
         except Exception:
-            part.put_back(database, leaving=was_leaving)
+            part.put_back(database, leaving=was_leaving)  # it is still there, so whoever removes something must find it
             raise
-        closing = self._throw_away(database)
         if closing is not None and not database.is_base:
             closing.wait()
 
@@ -229,3 +244,11 @@ class Upkeep:
             ]
             if wanted:
                 on_expire(wanted)
+
+
+def _failure(write: Callable[[], None]) -> Exception | None:
+    try:
+        write()
+    except (OSError, plyvel.Error) as error:
+        return error
+    return None

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from braid.leveldb import settle
 from services.matcher.storage import repairing
+from services.matcher.storage.checking import Check
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.keys import list_id
 from services.matcher.storage.records import Damage, Filed, Kind
@@ -195,6 +196,43 @@ def fill_with_tables(root: Path, *, is_closed: bool) -> Path:
 def shortened(content: bytes, by: int | str) -> bytes:
     """Also by a whole record, which leaves one that looks as if it were complete."""
     return content[: headers(content)[-1][0]] if isinstance(by, str) else content[:-by]
+
+
+def no_room(*_: object, **__: object) -> None:
+    raise plyvel.IOError(b"IO error: 000042.ldb: No space left on device")
+
+
+@pytest.mark.parametrize("where", ["copying", "repairing", "checking"])
+def test_a_repair_that_finds_no_room_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Everything can be read, only not now."""
+    manifest = fill_with_tables(tmp_path, is_closed=True)
+    manifest.write_bytes(shortened(manifest.read_bytes(), 3))
+    base = manifest.parent
+    before = {file.name: file.read_bytes() for file in base.iterdir()}
+
+    def copy_a_part(_: Path, copy: Path) -> None:
+        copy.mkdir()
+        (copy / "000005.ldb").write_bytes(b"as much as there was room for")
+        raise shutil.Error([(base, copy, "[Errno 28] No space left on device")])
+
+    with monkeypatch.context() as patch:
+        match where:
+            case "copying":
+                patch.setattr(repairing.shutil, "copytree", copy_a_part)
+            case "repairing":
+                patch.setattr(repairing.plyvel, "repair_db", no_room)
+            case _:
+                patch.setattr(Check, "_check_others", no_room)
+        for _ in range(2):
+            with pytest.raises((plyvel.IOError, OSError), match="No space left"):
+                DualDB(tmp_path, SETTINGS, NOW_S)
+            assert {file.name: file.read_bytes() for file in base.iterdir()} == before
+            assert [path.name for path in base.parent.iterdir()] == ["base-0"]
+    storage, found, (damage,) = reopened(tmp_path)
+    assert (len(found), damage.lost_at_least) == (801, 0)
+    storage.close()
 
 
 @pytest.mark.parametrize("is_closed", [True, False])

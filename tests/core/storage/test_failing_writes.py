@@ -1,7 +1,9 @@
 """Writes that fail in the middle: what was acknowledged before and after is there, whoever wrote."""
 
 import contextlib
+import errno
 import math
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +13,13 @@ import plyvel
 import pytest
 
 from services.matcher.storage.database import Database, Write
+from services.matcher.storage.disk_use import DiskUse
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.keys import list_id
+from services.matcher.storage.ledger import Ledger
 from services.matcher.storage.records import Filed, Kind, Stored
 from services.matcher.storage.settings import StorageSettings
+from services.matcher.storage.trash import Trash
 from tests.core.storage.cases import NOW_S, SMALL, A, everything, maintain_fully, publication, subscription
 from tests.core.storage.failing import FailingWrite
 from tests.core.storage.test_damage import SETTINGS
@@ -76,6 +81,10 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, name: str, nth: int) -> None:
     monkeypatch.setattr(Database, "write", write)
 
 
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "no space left on device")
+
+
 @pytest.mark.parametrize("nth", [1, 2, 10], ids=["first", "second", "last"])
 def test_a_slice_that_could_not_be_copied_is_copied_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
@@ -124,14 +133,15 @@ def test_what_was_copied_is_not_copied_again_when_the_old_one_cannot_go(
     windows, upkeep = storage._subscriptions, storage._upkeep
     upkeep._rewrite(windows, windows.base)
 
-    def fail(**_: object) -> None:
-        raise OSError("no space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep, "write_ledger", fail)
+        patch.setattr(Trash, "take", no_room)
         with pytest.raises(OSError, match="no space"):
             upkeep._jobs[0].step(50, NOW_S)
-    assert storage.unsubscribe(["s7"], NOW_S) == 1
+        assert storage.unsubscribe(["s7"], NOW_S) == 1
+    copied = shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-killed"))
+    killed = DualDB(copied, StorageSettings(), NOW_S)
+    assert ids(killed, Kind.SUBSCRIPTION, NOW_S) == {f"s{number}" for number in range(20)} - {"s7"}
+    killed.close()
     maintain_fully(storage, NOW_S)
     assert ids(storage, Kind.SUBSCRIPTION, NOW_S) == {f"s{number}" for number in range(20)} - {"s7"}
     storage.close()
@@ -163,17 +173,58 @@ def test_a_window_without_subscriptions_that_cannot_go_yet_is_counted_when_it_go
     windows, upkeep = storage._publications, storage._upkeep
     (window,) = windows.publication_windows()
 
-    def fail(**_: object) -> None:
-        raise OSError("no space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep, "write_ledger", fail)
+        patch.setattr(Trash, "take", no_room)
         with pytest.raises(OSError, match="no space"):
             upkeep._evict(windows, window)
     assert len(ids(storage, Kind.PUBLICATION, NOW_S)) == 20
     assert storage.usage().publications_evicted == 0
     upkeep._evict(windows, window)
     assert (ids(storage, Kind.PUBLICATION, NOW_S), storage.usage().publications_evicted) == (set(), 20)
+    storage.close()
+
+
+def test_while_the_ledger_cannot_be_written_room_is_made_nevertheless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full for good, and held by what has passed, or may go before its time."""
+    storage = DualDB(tmp_path, SMALL, NOW_S)
+    for after_s in (1, 100):
+        publications = [publication(f"p{after_s}-{number}", expires_s=NOW_S + after_s) for number in range(20)]
+        storage.put([Filed(one, (A,)) for one in publications], NOW_S)
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "write", no_room)
+        patch.setattr(DiskUse, "is_nearly_full", True)
+        for step in range(5):
+            with pytest.raises(OSError, match="no space"):
+                storage.maintain(NOW_S + 10 + step)
+            storage._upkeep._trash.is_busy(None)
+        assert storage.usage().windows_dropped == 1
+        assert [path.name for path in (tmp_path / "dual").iterdir()] != []
+        patch.setattr(DiskUse, "bytes", math.inf)
+        for step in range(5):
+            with pytest.raises(OSError, match="no space"):
+                storage.maintain(NOW_S + 20 + step)
+            storage._upkeep._trash.is_busy(None)
+        assert storage.usage().windows_evicted == 1
+    assert [path.name for path in (tmp_path / "dual").iterdir()] == []
+    storage.close()
+
+
+def test_a_ledger_that_cannot_be_written_at_the_start_is_no_damage_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = DualDB(tmp_path, SETTINGS, NOW_S)
+    storage.put([Filed(subscription("s"), (A,))], NOW_S)
+    storage.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "write", no_room)
+        storage = DualDB(tmp_path, SETTINGS, NOW_S)
+        storage.put([Filed(subscription("t"), (A,))], NOW_S)
+    copied = shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-killed"))
+    killed = DualDB(copied, SETTINGS, NOW_S)
+    assert (ids(killed, Kind.SUBSCRIPTION, NOW_S), killed.damages) == ({"s", "t"}, [])
+    killed.close()
     storage.close()
 
 
