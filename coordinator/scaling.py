@@ -171,13 +171,24 @@ def finish(known: Known) -> Decision:
 
 def _may_drain(known: Known, undrained: Iterable[str], departing: Iterable[str]) -> bool:
     """One that leaves may have to read all its publications once more, when it has died behind the cut. If all others
-    have drained, nobody waits for anything else: every access point has said the last word.
+    have drained, nobody waits for anything else: every access point has said the last word. One that stays and has
+    died meanwhile does not tell whether that is so, and takes no time from one that hands over.
     """
     deadlines = known.deadlines
-    if not set(undrained) <= set(departing):
-        return known.waited_s < deadlines.ending_s_max
-    is_awaited = any(known.absent_s.get(name, 0.0) < deadlines.returning_s_max for name in undrained)
+    others = set(undrained).difference(departing)
+    if others and known.waited_s < deadlines.ending_s_max:
+        return True
+    if any(not _has_died(known, name) for name in others):
+        return False
+    still = [name for name in undrained if name in departing]
+    is_awaited = any(known.absent_s.get(name, 0.0) < deadlines.returning_s_max for name in still)
     return is_awaited and known.waited_s < deadlines.departing_s_max
+
+
+def _has_died(known: Known, name: str) -> bool:
+    """Since the scaling began; it may be back."""
+    registration = known.slices.get(name)
+    return registration is None or registration.incarnation != _change(known).participants.get(name)
 
 
 DECISIONS: dict[str, Callable[[Known], Decision]] = {

@@ -269,6 +269,23 @@ def test_one_that_does_not_come_back_takes_no_time_from_another_that_hands_over(
     assert isinstance(stage.tell(report("drained", "matcher-1"))[0], WriteConfiguration)
 
 
+def test_one_that_stays_and_has_died_takes_no_time_from_one_that_hands_over() -> None:
+    stage = CoordinatorStage(under_way("ending", ("matcher-1",)), replace(asked(), phase="ending", epoch=7))
+    stage.elect(registered("accesspoint-1", "matcher-2", "exitpoint-1"))
+    assert stage.tick(11.0) == []
+    stage.feed(registered(*NAMES, incarnations={"matcher-1": 2}))
+    assert stage.tick(599.0) == []
+    assert isinstance(stage.tick(601.0)[0], WriteConfiguration)
+    assert stage.informs[-1].fields["missing"] == ("drained:matcher-1", "drained:matcher-2")
+
+
+def test_one_that_stays_and_has_died_is_not_waited_for_alone() -> None:
+    stage = CoordinatorStage(under_way("ending", ("matcher-1",)), replace(asked(), phase="ending", epoch=7))
+    stage.elect(registered("accesspoint-1", "matcher-2", "exitpoint-1"))
+    assert stage.tick(20.0) == []
+    assert isinstance(stage.tell(report("drained", "matcher-2"))[0], WriteConfiguration)
+
+
 def test_reports_that_do_not_come_in_time_are_named_and_the_scaling_goes_on() -> None:
     stage = CoordinatorStage(under_way("changing", ("matcher-1",)), replace(asked(), phase="changing", epoch=7))
     stage.elect(registered(*NAMES))
