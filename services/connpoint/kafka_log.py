@@ -1,8 +1,9 @@
 """The ingress log in Kafka: what is accepted here is written into the partition of its publisher, and whoever sees to
 that partition, this connection point or another one, reads it and sends it until it is confirmed.
 
-Three things go on side by side: writing (`kafka_writing.py`), reading the partitions that are ours (`_read`), and
-writing down what is confirmed (`_settle`). `partitions.py` decides, and `docs/kafka-ingress.md` says why it is right.
+Some things go on side by side: writing (`kafka_writing.py`), reading the partitions that are ours (`_read`), writing
+down what is confirmed (`_settle`), and giving a name to those that get theirs here (`_name_anew`). `partitions.py`
+decides, and `docs/kafka-ingress.md` says why it is right.
 """
 
 import asyncio
@@ -64,10 +65,12 @@ class KafkaLog:
         self._core: PartitionsCore | None = None  # until it is known how many partitions there are
         self._writing = KafkaWriting(topic.write, settings.ingress)
         self._claims: dict[int, int] = {}  # what is assigned now
+        self._unnamed: set[int] = set()  # had no name when they were assigned: what is read of them is thrown away
         self._ask_at_s = self._ask_pause_s = 0.0  # for partitions that did not say where they begin
         self._committed: dict[int, Committed] = {}  # by partition, as far as it was last heard
         self._settled_s = self._asked_s = 0.0
         self._settling: asyncio.Task[None] | None = None
+        self._naming: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
         self._complained_at = -_COMPLAIN_S
@@ -95,9 +98,10 @@ class KafkaLog:
 
     async def close(self) -> None:
         await self._writing.close()
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+        for task in (self._reading, self._naming):  # the first one begins the other
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         if self._settling is not None:
             await self._settling
         if self._core is not None:
@@ -227,7 +231,8 @@ class KafkaLog:
     async def _read_some(self, core: PartitionsCore) -> None:
         await self._find_positions(core)
         self._assign(core)
-        await self._note_names(core)
+        if self._unnamed and self._naming is None:
+            self._naming = asyncio.get_running_loop().create_task(self._name_anew(core))
         if not self._claims:
             await asyncio.sleep(_READ_S)
             return
@@ -242,7 +247,7 @@ class KafkaLog:
     async def _find_positions(self, core: PartitionsCore) -> None:
         """Asks how far whoever had before what is ours has got; and where a partition begins, if that is not known.
 
-        One that has no leader does not say so: it is asked again later, and all others are read meanwhile.
+        One that has no leader does not say so: it is asked again later, and all others are read between two askings.
         """
         wanted, claims = core.wanted(), core.claims()
         if not wanted or time.monotonic() < self._ask_at_s:
@@ -261,27 +266,40 @@ class KafkaLog:
             self._complain("partitions cannot be read yet", f"nobody answers for {silent}")
 
     def _assign(self, core: PartitionsCore) -> None:
-        """Whatever is ours and of which it is known where to read."""
+        """Whatever is ours and of which it is known where to read.
+
+        Those without a name are among them, since nothing is committed of others; named, they are read once more.
+        """
         positions = core.positions()
         claims = {partition: claim for partition, claim in core.claims().items() if partition in positions}
-        if claims != self._claims:
-            self._claims = claims
+        unnamed = set(core.to_name())
+        if claims != self._claims or unnamed != self._unnamed:
+            self._claims, self._unnamed = claims, unnamed
             self._topic.assign(positions)
 
-    async def _note_names(self, core: PartitionsCore) -> None:
-        """Before anything is read that is sent under another name than before; what was settled before comes first."""
-        if not core.to_name():
-            return
-        if self._settling is not None:
-            await self._settling
-        names = {p: one for p, one in core.to_name().items() if self._claims.get(p) == core.claims()[p]}
-        if names:
-            await self._topic.commit(names)
-            core.on_named(names, time.time())
+    async def _name_anew(self, core: PartitionsCore) -> None:
+        """Others are read meanwhile: whoever takes commits may be away. What was settled before comes first."""
+        try:
+            while self._settling is not None:
+                await asyncio.wait((self._settling,))
+            names = {p: one for p, one in core.to_name().items() if self._claims.get(p) == core.claims()[p]}
+            if names:
+                await self._topic.commit(names)
+                core.on_named(names, time.time())
+        except Unavailable as error:
+            self._complain("the name of a log cannot be written down", str(error))
+            await asyncio.sleep(_PAUSE_S)
+        except Exception:
+            log.exception("the name of a log cannot be written down")  # our own mistake; it is tried again
+            await asyncio.sleep(_PAUSE_S)
+        finally:
+            self._naming = None
 
     async def _take(self, core: PartitionsCore, partition: int, records: list[Record]) -> None:
         """As there is room; unless it is no longer ours, or is ours anew: then it is read again."""
         claim = self._claims[partition]
+        if partition in self._unnamed:
+            return
         for part in _parts(records):
             while core.is_full and core.claims().get(partition) == claim:
                 self._has_room.clear()
@@ -293,7 +311,10 @@ class KafkaLog:
     async def _find_lost(self, core: PartitionsCore, partitions: list[int]) -> None:
         for partition, (begins, ends) in (await self._topic.bounds(partitions)).items():
             log.error("records of the ingress log are gone", partition=partition, begins=begins, ends=ends)
-            is_shorter = (core.position(partition) or 0) > ends
+            position = core.position(partition) or 0
+            is_shorter = position > ends
+            if begins <= position <= ends and partition not in self._unnamed:
+                log.error("the log was shorter a moment ago; what was written since may not be read", position=position)
             first_ms = await self._topic.first_written_ms(partition) if is_shorter else None
             core.on_lost(partition, begins, ends, first_ms, time.time())
         self._claims = {}  # all are assigned again, at positions that are there

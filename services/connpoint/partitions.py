@@ -140,33 +140,33 @@ class PartitionsCore(RetryLoop):
             one.position = max(begins, one.position)
             return
         if _is_cut_off(one, begins, first_ms):
-            self._go_on_at_the_end(one, ends)
+            self._go_on_at_the_end(one, begins, ends)
         else:
-            self._set_aside(one, keep_from=0)
+            self._set_aside(one, range(0))
             one.position, one.confirmed = begins, set()
         one.confirmed_until = max(one.confirmed, default=0) + 1
         one.committed = None
         self._name_anew(one, now_s)
 
-    def _go_on_at_the_end(self, one: _Partition, ends: int) -> None:
+    def _go_on_at_the_end(self, one: _Partition, begins: int, ends: int) -> None:
         """The log is the one it was, without its last records. What is still in it and not confirmed is read again."""
         origin = one.origin
         if origin is None:
             one.position, one.confirmed = ends, set()
             return
-        one.position = min(origin.watermark, ends)
+        one.position = max(begins, min(origin.watermark, ends))
         one.confirmed = {offset for offset in range(one.position, ends) if offset + 1 not in origin.pending}
-        self._set_aside(one, keep_from=ends)
+        self._set_aside(one, range(begins, ends))
 
-    def _set_aside(self, one: _Partition, keep_from: int) -> None:
-        """Of what was sent and is not confirmed, what Kafka has no more is kept from this offset on, and sent until it
-        is; as long as the partition is ours, since nobody else can.
+    def _set_aside(self, one: _Partition, there: range) -> None:
+        """Of what was sent and is not confirmed, what Kafka has no more is kept, before and behind the offsets that are
+        there, and sent until it is; as long as the partition is ours, since nobody else can.
         """
         origin, one.origin = one.origin, None
         if origin is None:
             return
         self._forget(one.before)
-        for sequence in [sequence for sequence in origin.pending if sequence <= keep_from]:
+        for sequence in [sequence for sequence in origin.pending if sequence - 1 in there]:
             self._drop(origin, sequence)
         origin.advance()
         if origin.pending:

@@ -209,6 +209,24 @@ def test_a_log_that_lost_its_tail_goes_on_under_another_name(begins: int, first_
     ], "of those that are gone, what was not confirmed is only here"
 
 
+def test_what_was_deleted_and_is_not_confirmed_is_kept_with_what_is_cut_off() -> None:
+    """Kafka has neither; only what is still there is read again."""
+    core = cut_off(begins=3, ends=5, first_ms=BEGAN_MS + 3)
+    assert core.positions() == {0: 3}
+    assert name(core, 200.0) == {0: Committed(3, 200_000, ((3, 4),))}
+    read(core, *(record(offset, EVEN) for offset in (3, 4, 5)))
+    assert [(m.origin, m.sequence) for send in core.on_tick(300.0) for m in send.messages] == [
+        (ORIGIN, 3),
+        (ORIGIN, 6),
+        (RENAMED, 6),
+    ]
+    core = reading()
+    read(core, *(record(offset, EVEN) for offset in range(100)))
+    core.on_lost(0, 60, 90, BEGAN_MS + 60, 200.0)
+    assert core.positions() == {0: 60}
+    assert [*core._origins[ORIGIN].pending] == [*range(1, 61), *range(91, 101)]
+
+
 def test_what_was_committed_of_the_log_before_does_not_come_back() -> None:
     core = cut_off()
     core.on_commit({0: Committed(2, BEGAN_MS)}, 200.0)  # it was under way

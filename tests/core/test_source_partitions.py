@@ -292,6 +292,121 @@ def test_of_one_that_lost_what_was_confirmed_only_what_follows_is_read() -> None
     assert list(core._origins) == [f"source-air-0.{LOG + 1000:x}"]
 
 
+def with_a_lost_tail() -> tuple[SourceCore, Note]:
+    """Three cuts are sent, the first is confirmed. Kafka has one and a half of the others; no new name is noted."""
+    core = made(Note(1000, LOG))
+    for first in (1000, 1002, 1004):
+        read(core, first, 2)
+    note = note_all(core)
+    core.to_send(NOW_S, 0)
+    confirm(core, 1001)
+    assert core.on_out_of_range(AIR, 900, 1005, NOW_S + 1) == 1002
+    return core, note
+
+
+def again(core: SourceCore, after_s: float) -> list[tuple[str, int, int]]:
+    """Origin, sequence and watermark of what is sent again."""
+    sends = core.on_tick(NOW_S + after_s)
+    return [(m.origin, m.sequence, m.watermark) for send in sends for m in send.messages]
+
+
+def test_what_is_read_again_stays_under_the_old_name_until_the_new_one_is_noted() -> None:
+    """Whoever finds the old note sends it under the old name, and exit points must not have been told to forget it."""
+    core, _ = with_a_lost_tail()
+    assert again(core, 10) == [(ORIGIN, 1003, 1002), (ORIGIN, 1005, 1002)]
+    assert core.window_publications == 4
+    note_all(core, NOW_S + 11)
+    assert core.window_publications == 2
+    assert again(core, 100) == [(ORIGIN, 1005, 1002)]
+
+
+def test_a_window_that_is_full_of_what_is_read_again_is_no_bar() -> None:
+    core = made(settings=Ingress(window_publications_max=10))
+    read(core, 0, 10)
+    note_all(core)
+    core.to_send(NOW_S, 0)
+    core.on_read(AIR, (), 30, NOW_S)
+    assert core.on_out_of_range(AIR, 0, 20, NOW_S + 1) == 0
+    assert core.readable() == [], "it may have been made anew: nobody else has these"
+    core = made(Note(5, LOG), settings=Ingress(window_publications_max=10))
+    read(core, 5, 10)
+    note_all(core)
+    core.to_send(NOW_S, 0)
+    core.on_read(AIR, (), 30, NOW_S)
+    assert core.on_out_of_range(AIR, 5, 20, NOW_S + 1) == 5
+    assert core.readable() == []
+    assert core.to_note(NOW_S + 3, 1.0) == {AIR: Note(5, LOG + 1000)}
+    note_all(core, NOW_S + 3)
+    assert core.readable() == [AIR]
+
+
+def test_one_that_is_ours_again_under_the_name_it_had_goes_on_with_what_was_sent_under_it() -> None:
+    """Nothing of it leaves the window uncounted, and nothing of it is taken for confirmed."""
+    core, note = with_a_lost_tail()
+    core.on_revoked(core.ours)
+    assert core.window_publications == 4, "nobody else may have it"
+    assert core.on_assigned(AIR, note, NOW_S + 2) == 1006
+    assert (core.window_publications, core.awaited(), core.offsets()) == (4, [], {AIR: 1002})
+    (first, *_) = core.on_tick(NOW_S + 3)
+    assert first.messages[0].attempt > LOG + 2000
+    read(core, 1006, 1)
+    assert note_all(core) == Note(1002, LOG, (Cut(2, LOG), Cut(2, LOG), Cut(1, LOG)))
+    assert sent(core.to_send(NOW_S + 2, 0)) == [(1007, 1005, 1002, 1)]
+    confirm(core, 1003, 1005)
+    assert core.window_publications == 1
+    assert note_all(core) == Note(1006, LOG, (Cut(1, LOG),))
+    core.on_revoked(core.ours)
+    assert (core.window_publications, core.window_bytes, core._origins) == (0, 0, {})
+
+
+def test_its_tail_is_sent_until_it_is_confirmed_when_it_is_found_lost_once_more() -> None:
+    core, note = with_a_lost_tail()
+    for after_s in (2, 4):
+        core.on_revoked(core.ours)
+        assert core.on_assigned(AIR, note, NOW_S + after_s) == 1006
+        assert core.on_out_of_range(AIR, 900, 1005, NOW_S + after_s + 1) == 1002
+    core.on_read(AIR, records(1002, 3), 1005, NOW_S + 5)
+    assert note_all(core, NOW_S + 5) == Note(1002, LOG + 5000, (Cut(3, LOG + 5000),))
+    core.to_send(NOW_S + 5, 0)
+    assert again(core, 100) == [(ORIGIN, 1005, 1002), (f"source-air-0.{LOG + 5000:x}", 1003, 1002)]
+    confirm(core, 1005)
+    core.on_revoked(core.ours)
+    assert (core.window_publications, core._origins) == (0, {})
+
+
+def test_what_somebody_else_saw_confirmed_meanwhile_is_dropped_and_what_it_noted_is_read() -> None:
+    core, _ = with_a_lost_tail()
+    core.on_revoked(core.ours)
+    assert core.on_assigned(AIR, Note(1004, LOG, (Cut(2, LOG), Cut(3, LOG))), NOW_S + 2) == 1006
+    assert (core.window_publications, core.awaited()) == (2, [AIR])
+    read(core, 1006, 3)
+    assert sent(core.to_send(NOW_S + 2, 0)) == [(1007, 1005, 1004, 3)]
+    core.on_revoked(core.ours)
+    core, _ = with_a_lost_tail()
+    core.on_revoked(core.ours)
+    assert core.on_assigned(AIR, Note(1050, LOG), NOW_S + 2) == 1050
+    assert (core.window_publications, core.offsets()) == (0, {AIR: 1050})
+    read(core, 1050, 1)
+    note_all(core)
+    assert sent(core.to_send(NOW_S + 2, 0)) == [(1051, 0, 1050, 1)]
+
+
+def test_notes_that_kafka_has_forgotten_are_begun_anew_with() -> None:
+    """What was sent behind them may be cut otherwise now; nothing of it stays in the window."""
+    core, _ = with_a_lost_tail()
+    core.on_revoked(core.ours)
+    assert core.on_assigned(AIR, Note(1000, LOG, (Cut(2, LOG),)), NOW_S + 2) == 1000
+    assert (core.window_publications, core.awaited()) == (0, [AIR])
+
+
+def test_a_tail_that_is_lost_twice_before_a_name_is_noted() -> None:
+    core, _ = with_a_lost_tail()
+    read(core, 1002, 3)
+    assert core.on_out_of_range(AIR, 900, 1003, NOW_S + 1) == 1002
+    assert note_all(core, NOW_S + 2).log == LOG + 1001, "another name, in the same moment too"
+    assert again(core, 100) == [(ORIGIN, 1003, 1002), (ORIGIN, 1005, 1002)], "Kafka has none of them any more"
+
+
 # Bounds
 
 

@@ -19,6 +19,7 @@ class Logs:
         self.is_there.set()
         self.leaderless: dict[int, asyncio.Event] = {}  # partitions that answer nobody until then
         self.unanswered: set[int] = set()  # partitions that nobody answers for, and it is told at once
+        self.takes_commits = True  # else whoever takes them is away
         self.refuses = ""  # what it says to whoever writes
 
     def delete(self, partition: int, before: int) -> None:
@@ -105,6 +106,8 @@ class FakeTopic:
 
     async def commit(self, committed: dict[int, Committed]) -> None:
         self._check()
+        if not self.logs.takes_commits:
+            raise Unavailable("no coordinator")
         self.commits += 1
         assert committed.keys() <= self._positions.keys()
         self.logs.committed.update({p: (one.offset, note_of(one)) for p, one in committed.items()})

@@ -21,7 +21,7 @@ from braid.topology import Configuration
 from services.connpoint.committed import Committed, read_note
 from services.connpoint.ingress import IngressCore
 from services.connpoint.ingress_log import IngressLog
-from services.connpoint.ingress_topic import ToWrite
+from services.connpoint.ingress_topic import LogLost, ToWrite
 from services.connpoint.kafka_log import KafkaLog
 from services.connpoint.left_over import WithLeftOver
 from services.connpoint.local_log import LocalLog
@@ -482,6 +482,33 @@ async def test_what_follows_a_lost_tail_is_sent_under_another_name_that_is_commi
         assert here.sent[3].sequence == 2
 
 
+@pytest.mark.parametrize(("position", "is_told"), [(0, False), (1, True)])
+async def test_a_log_that_was_shorter_and_has_grown_again_is_told(
+    monkeypatch: pytest.MonkeyPatch, position: int, is_told: bool
+) -> None:
+    """Nobody knows where it was cut. One that was deleted before it was read is something else."""
+    told: list[str] = []
+    monkeypatch.setattr("services.connpoint.kafka_log.log.error", lambda event, **_: told.append(event), raising=False)
+    logs = Logs(PARTITIONS)
+    partition = hash64("p") % PARTITIONS
+    async with point(logs, connpoints=()) as here:
+        await here.publish("p", "a")
+        await here.publish("p", "b")
+        logs.committed[partition] = (position, "1 5 ")
+        logs.delete(partition, before=1)
+        read, failures = here.topic.read, [LogLost([partition])]
+
+        async def failing(most: int, timeout_s: float) -> dict[int, list[Record]]:
+            if failures:
+                raise failures.pop()
+            return await read(most, timeout_s)
+
+        monkeypatch.setattr(here.topic, "read", failing)
+        here.log.on_connpoints((ONE,))
+        await here.until_sent("b")
+    assert ("the log was shorter a moment ago; what was written since may not be read" in told) == is_told
+
+
 async def test_one_partition_without_a_leader_does_not_stop_reading_the_others() -> None:
     logs = Logs(PARTITIONS)
     both = (ONE, OTHER)
@@ -499,6 +526,113 @@ async def test_one_partition_without_a_leader_does_not_stop_reading_the_others()
         del logs.leaderless[stuck]
         led.set()
         await here.until_sent(*healthy, "waits")
+
+
+async def test_one_whose_name_cannot_be_committed_does_not_stop_reading_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing of it is sent before, and nothing is left out when it is named: not what was there, nor what came."""
+    monkeypatch.setattr("services.connpoint.kafka_log._PAUSE_S", 0.01)
+    logs = Logs(PARTITIONS)
+    named = hash64("p") % PARTITIONS
+    other = next(f"q{n}" for n in range(20) if hash64(f"q{n}") % PARTITIONS != named)
+    logs.committed[named] = (1, "")
+    logs.takes_commits = False
+    async with point(logs, connpoints=()) as here:
+        for id in ("a", "b", "c"):
+            await here.publish("p", id)
+        here.log.on_connpoints((ONE,))
+        for n in range(10):
+            await here.publish(other, f"{n}")
+            await asyncio.wait_for(here.until_sent(*map(str, range(n + 1))), 1.0)
+            await here.publish("p", f"d{n}")
+        logs.takes_commits = True
+        await here.until_sent(*map(str, range(10)), "b", "c", *[f"d{n}" for n in range(10)])
+        assert [message.sequence for message in here.sent if message.publisher == hash64("p")] == [*range(2, 14)]
+        log = read_note(*logs.committed[named]).log
+        assert {m.origin for m in here.sent if m.publisher == hash64("p")} == {f"{log_name(named)}.{log:x}"}
+
+
+async def test_a_name_is_committed_behind_what_was_settled_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the name before would stand there."""
+    logs = Logs(PARTITIONS)
+    partition = hash64("p") % PARTITIONS
+    async with point(logs, commit_s=60) as here:
+        await here.publish("p", "a")
+        await here.publish("p", "b")
+        await here.until_sent("a", "b")
+        here.confirm(*here.sent)
+        commit, answer, calls = here.topic.commit, asyncio.Event(), []
+
+        async def first_is_slow(committed: dict[int, Committed]) -> None:
+            calls.append(committed)
+            if len(calls) == 1:
+                await asyncio.wait_for(answer.wait(), TIMEOUT_S)
+            await commit(committed)
+
+        monkeypatch.setattr(here.topic, "commit", first_is_slow)
+        here.log._settled_s = 0.0
+        await until(lambda: bool(calls))
+        logs.cut_off(partition, behind=1)
+        await until(lambda: here.log._core.position(partition) == 1)  # type: ignore[union-attr]
+        await here.publish("p", "c")
+        await asyncio.sleep(0.05)
+        assert (len(here.sent), len(calls)) == (2, 1)
+        answer.set()
+        await here.until_sent("a", "b", "c")
+        log = read_note(*logs.committed[partition]).log
+        assert here.sent[2].origin == f"{log_name(partition)}.{log:x}" != here.sent[0].origin
+
+
+async def test_what_is_read_while_a_name_is_committed_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before it was thrown away: whoever took what comes behind it would leave that out."""
+    logs = Logs(PARTITIONS)
+    partition = hash64("p") % PARTITIONS
+    logs.committed[partition] = (0, "")
+    async with point(logs, connpoints=(), commit_s=60) as here:
+        commit, read, answer = here.topic.commit, here.topic.read, asyncio.Event()
+        found_unnamed: list[int] = []
+
+        async def slow(committed: dict[int, Committed]) -> None:
+            await asyncio.wait_for(answer.wait(), TIMEOUT_S)
+            await commit(committed)
+
+        async def reading(most: int, timeout_s: float) -> dict[int, list[Record]]:
+            found = await read(most, timeout_s)
+            if partition in found and not answer.is_set():
+                found_unnamed.append(len(found[partition]))
+                if len(found_unnamed) == 2:
+                    answer.set()
+                    await until(lambda: here.log._naming is None)
+            return found
+
+        monkeypatch.setattr(here.topic, "commit", slow)
+        monkeypatch.setattr(here.topic, "read", reading)
+        await here.publish("p", "a")
+        here.log.on_connpoints((ONE,))
+        await until(lambda: found_unnamed == [1])
+        await here.publish("p", "b")
+        await here.until_sent("a", "b")
+        assert here.ids() == ["a", "b"]
+
+
+async def test_a_mistake_while_naming_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.connpoint.kafka_log._PAUSE_S", 0.001)
+    logs = Logs(PARTITIONS)
+    logs.committed[hash64("p") % PARTITIONS] = (0, "")
+    async with point(logs, connpoints=(), commit_s=60) as here:
+        commit, failures = here.topic.commit, [ValueError("no idea")]
+
+        async def failing(committed: dict[int, Committed]) -> None:
+            if failures:
+                raise failures.pop()
+            await commit(committed)
+
+        monkeypatch.setattr(here.topic, "commit", failing)
+        here.log.on_connpoints((ONE,))
+        await here.publish("p", "a")
+        await here.until_sent("a")
+        assert not failures
 
 
 async def test_a_mistake_while_reading_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:

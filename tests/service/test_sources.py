@@ -23,6 +23,7 @@ from services.connpoint.sources.records import Record
 from tests.service.waiting import until
 
 AIR = Partition("air", 0)
+NOW_S = 1_700_000_000.0
 SETTINGS = Settings.model_validate({"kafka": {"bootstrap": "nowhere:9", "sources": [{"topic": "air"}]}})
 
 
@@ -263,6 +264,51 @@ async def test_what_is_gone_of_a_partition_that_is_ours_anew(monkeypatch: pytest
         here.group.held.pop("poll").set()
         await until(lambda: here.sequences() == [4])
         assert here.group.opened == 1
+    assert told == []
+
+
+@pytest.mark.parametrize(("begins", "is_told"), [(0, True), (3, False)])
+async def test_a_log_that_was_shorter_and_has_grown_again_is_told(
+    monkeypatch: pytest.MonkeyPatch, begins: int, is_told: bool
+) -> None:
+    """Nobody knows where it was cut. One that was deleted before it was read is something else."""
+    errors: list[str] = []
+    monkeypatch.setattr(reading.log, "error", lambda event, **_: errors.append(event), raising=False)
+    async with reading_air(monkeypatch) as here:
+        here.write(b"{}", b"{}")
+        await until(lambda: here.sequences() == [1])
+        here.group.hold("poll")
+        await here.until_reached("poll")
+        here.write(b"{}", b"{}")
+        here.group.begins = begins
+        here.group.poll_fails.append(OutOfRange([AIR]))
+        here.group.held.pop("poll").set()
+        await until(lambda: here.sequences() == [1, 3])
+    assert ("the log was shorter a moment ago; what was written since may not be read" in errors) == is_told
+
+
+async def test_one_that_is_ours_again_is_read_from_where_it_was_sent(
+    monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    """It was found shorter, and before that was noted the group has changed."""
+    async with reading_air(monkeypatch) as here:
+        here.write(*[b"{}"] * 5)
+        await until(lambda: here.sequences() == [1])
+        note = here.group.note
+        core = here.sources._core
+        here.group.hold("poll")
+        await here.until_reached("poll")
+        core.on_out_of_range(AIR, 0, 3, NOW_S)
+        await here.sources.on_revoked()
+        assert core.window_publications == 5
+        assert here.group.note == note
+        await here.sources.on_assigned([AIR])
+        here.group.held.pop("poll").set()
+        await until(lambda: AIR in core.ours)
+        assert here.group.position_at == 5
+        here.sources.on_confirmed(Confirmed(1, here.sent[0].origin, [1]), "exitpoint-1")
+        await here.sources.on_revoked()
+        assert core.window_publications == 0
     assert told == []
 
 

@@ -6,6 +6,7 @@ first record plus one. Who reads a partition is the business of Kafka's consumer
 A partition's way here, and a cut's (one batch of it):
 
     not ours ──assigned──▶ ours ──revoked──▶ not ours
+    ours ──the log is shorter──▶ ours, under another name ──its first note──▶ the old name keeps what is gone
     wanted (an earlier reader noted it) ──its records are read──▶ noted ──sent──▶ unconfirmed ──▶ confirmed
     new ──committed in a note──▶ noted
 
@@ -14,6 +15,7 @@ Invariants, besides those of `retrying.py`:
   who has lost the partition. So whoever sends a batch of a partition, ever, sends the same one under the same number.
 - Cuts are without gaps from the committed offset on; everything before that is confirmed.
 - Of a partition whose dead letters are not written (it is held) nothing is committed, sent or read.
+- What was sent under a name stays there until it is confirmed, or what takes its place is noted under another name.
 - What is read and not confirmed is bounded by the window, by the cuts that a note has room for, and by one poll.
 """
 
@@ -77,7 +79,9 @@ class _Partition:
     def __init__(self, partition: Partition, note: Note, log: int, now_s: float) -> None:
         self.publisher = hash64(partition.log_name)
         self.log = log
-        self.origin = _SparseOrigin(f"{partition.log_name}.{log:x}", note.offset + 1, is_open=True)
+        self.origin: Origin = _SparseOrigin(f"{partition.log_name}.{log:x}", note.offset + 1, is_open=True)
+        self.before: Origin | None = None  # of a log that was found shorter, until the first note of this one
+        self.read_again: list[_Cut] = []  # of that one
         self.first_attempt = int(now_s * 1000)  # attempts of two that have the same partition are not mixed
         self.position = note.offset  # the next offset that is not in a cut
         self.cuts: deque[_Cut] = deque()  # from the committed offset on
@@ -117,18 +121,48 @@ class SourceCore(RetryLoop):
         """The note that is committed, or one without a log. Returns the offset to read from."""
         self.on_revoked([partition])
         log = int(now_s * 1000) if note.log is None else note.log
-        one = self._ours[partition] = _Partition(partition, note, log, now_s)
-        self._origins[one.origin.name] = one.origin
-        return note.offset
+        self._own(partition, _Partition(partition, note, log, now_s))
+        return self._ours[partition].read_to
 
     def on_revoked(self, partitions: Iterable[Partition]) -> None:
         """Whoever has them now reads from what is committed, and sends the same."""
         for partition in partitions:
             one = self._ours.pop(partition, None)
             if one is not None:
-                for sequence in list(one.origin.pending):
-                    self._drop(one.origin, sequence)
-                del self._origins[one.origin.name]
+                self._forget(one.origin)
+
+    def _own(self, partition: Partition, one: _Partition) -> None:
+        left = self._origins.get(one.origin.name)
+        if left is not None and left.next_sequence <= one.position + 1:
+            self._take_up(one, left)
+        elif left is not None:
+            self._forget(left)  # Kafka has forgotten what was noted: what is read is cut anew
+        self._ours[partition] = one
+        self._origins[one.origin.name] = one.origin
+
+    def _take_up(self, one: _Partition, left: Origin) -> None:
+        """Its log was found shorter, and the note of the name that should follow was not committed: it goes on under
+        the one it had. What was sent from here is not read again, it is here or confirmed.
+        """
+        for sequence in [sequence for sequence in left.pending if sequence <= one.read_to]:
+            self._drop(left, sequence)
+        for batch in left.pending.values():
+            batch.first_attempt = one.first_attempt
+        left.is_open, one.origin = True, left
+        left.next_sequence = max(left.next_sequence, one.read_to + 1)
+        left.advance()
+        while one.wanted and one.wanted[0].end < left.next_sequence:
+            cut = one.wanted.popleft()
+            cut.is_sent, one.read_to = True, cut.end
+
+    def _forget(self, origin: Origin) -> None:
+        for sequence in list(origin.pending):
+            self._drop(origin, sequence)
+        del self._origins[origin.name]
+
+    def read_to(self, partition: Partition) -> int:
+        """The next offset that is not read."""
+        return self._ours[partition].read_to
 
     def on_out_of_range(self, partition: Partition, begins: int, ends: int, now_s: float) -> int:
         """The next record is not there: it was deleted before it was read, or the log is shorter than it was.
@@ -139,29 +173,40 @@ class SourceCore(RetryLoop):
         """
         one = self._ours[partition]
         if one.read_to > ends:
-            del self._ours[partition]
-            first = self._first_left(one, begins, ends)
-            self._close(one.origin)
-            return self.on_assigned(partition, Note(first), now_s)
+            return self._begin_another(partition, one, begins, ends, now_s)
         self.lost += max(0, begins - one.read_to)
         one.read_to = max(begins, one.read_to)
         self._cut(one, now_s)
         return one.read_to
 
-    def _first_left(self, one: _Partition, begins: int, ends: int) -> int:
-        """Where a log is read from that is shorter than it was; what is read again is not sent under the old name."""
-        if not begins:
-            return 0
-        first = max(begins, min(one.note().offset, ends))
-        for cut in one.cuts:
-            if begins <= cut.first and cut.end <= ends:
-                self._drop(one.origin, cut.first + 1)
+    def _begin_another(self, partition: Partition, one: _Partition, begins: int, ends: int, now_s: float) -> int:
+        """What is read again stays under the old name until the new one is noted: else whoever finds the old note would
+        take it for confirmed, and so would exit points, by the watermark.
+        """
+        log = max(int(now_s * 1000), one.log + 1)
+        first = max(begins, min(one.note().offset, ends)) if begins else 0
+        another = _Partition(partition, Note(first), log, now_s)
+        if begins:
+            cuts = one.cuts if one.before is None else one.read_again  # of whoever has sent something
+            another.read_again = [cut for cut in cuts if begins <= cut.first and cut.end <= ends]
+        another.before = one.before or one.origin
+        self._close(one.origin)
+        self._own(partition, another)
         return first
 
     def _close(self, origin: Origin) -> None:
         origin.is_open = False
         if not origin.pending:
-            del self._origins[origin.name]
+            self._origins.pop(origin.name, None)
+
+    def _leave_before(self, one: _Partition) -> None:
+        """It is noted: what is read again is not sent under the old name any more."""
+        before, one.before = one.before, None
+        if before is not None:
+            for cut in one.read_again:
+                self._drop(before, cut.first + 1)
+            one.read_again = []
+            self._close(before)
 
     def offsets(self) -> dict[Partition, int]:
         """Of each partition, the first offset that is not confirmed."""
@@ -233,8 +278,9 @@ class SourceCore(RetryLoop):
         """They are committed."""
         for partition, note in notes.items():
             one = self._ours.get(partition)
-            if one is None:
+            if one is None or one.log != note.log:
                 continue
+            self._leave_before(one)
             one.committed, one.committed_s = note, now_s
             end = note.offset + sum(cut.span for cut in note.cuts)
             for cut in one.unsent:

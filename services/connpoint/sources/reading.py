@@ -132,7 +132,7 @@ class Sources:
     async def _claim(self) -> None:
         """Finds out where whoever had these before has got to; and where a partition begins, if nobody had it.
 
-        One that has no leader does not say so: it is asked again later, and all others are read meanwhile.
+        One that has no leader does not say so: it is asked again later, and all others are read between two askings.
         """
         wanted, changes = list(self._unclaimed), self._changes
         if not wanted or time.monotonic() < self._claim_at_s:
@@ -206,6 +206,8 @@ class Sources:
             if partition not in self._core.ours:
                 continue  # it is ours anew, and not claimed yet
             log.error("records are gone before they were read", partition=partition, begins=begins, ends=ends)
+            if begins <= (position := self._core.read_to(partition)) <= ends:
+                log.error("the log was shorter a moment ago; what was written since may not be read", position=position)
             self._group.seek(partition, self._core.on_out_of_range(partition, begins, ends, time.time()))
 
     async def _commit(self, notes: dict[Partition, Note]) -> None:
