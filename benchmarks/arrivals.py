@@ -31,19 +31,23 @@ class Arrivals:
         self._out_of_order = 0
         self._unwanted = 0
 
-    def take(self, marks: Iterable[int]) -> None:
+    def take(self, marks: Iterable[int]) -> list[int]:
+        """The places of those that are no deliveries: what came before already, and what nobody wants."""
         following = self._next
-        for mark in marks:
+        others: list[int] = []
+        for place, mark in enumerate(marks):
             publisher = mark // PUBLISHER_MARKS
             if mark == following.get(publisher):
                 following[publisher] = mark + 1
-            else:
-                self._take_unexpected(publisher, mark)
+            elif not self._take_unexpected(publisher, mark):
+                others.append(place)
+        return others
 
-    def _take_unexpected(self, publisher: int, mark: int) -> None:
+    def _take_unexpected(self, publisher: int, mark: int) -> bool:
+        """Whether it is a delivery."""
         if mark == UNWANTED:
             self._unwanted += 1
-            return
+            return False
         expected = self._next.setdefault(publisher, first_mark(publisher))
         if mark >= expected:
             self._missing.update(range(expected, mark))
@@ -53,6 +57,8 @@ class Arrivals:
             self._out_of_order += 1
         else:
             self._twice += 1
+            return False
+        return True
 
     @property
     def received(self) -> int:

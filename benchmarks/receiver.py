@@ -23,6 +23,9 @@ _SUBSCRIBES_UNDER_WAY = 64  # the door reads no more of one connection
 _TELL_EVERY = 1000  # subscriptions
 _LOOKS_S = 0.001
 _LIVES_S = 0.5  # so often it is looked whether the process is still there
+_STILL_S = 2.5  # what is not confirmed comes again after `ingress.retry_s`, which is 2
+_STILL_MAX_S = 10.0
+_STILL_LOOKS_S = 0.02
 
 
 class _Mark(msgspec.Struct, gc=False):
@@ -70,7 +73,7 @@ class Wanted(NamedTuple):
 
 
 class Received(NamedTuple):
-    latencies_s: "array[float]"  # since this was asked last
+    latencies_s: "array[float]"  # of what `arrived` counts, since this was asked last
     ledger: Ledger  # of everything
 
 
@@ -120,6 +123,19 @@ class Receiver(Worker):
             missing = count - self.arrived
             raise MissingError(f"{missing} publications have not come within {timeout_s:g} s") from None
 
+    async def until_still(self) -> None:
+        """Until nothing has come for longer than a first repetition takes. Who repeats for ever is not waited for.
+
+        A repetition comes behind the original, and what nobody wants may come behind everything that is waited for. A
+        ledger that is taken as soon as the last one is there says that there are none of them without having looked.
+        """
+        began_s = came_s = time.monotonic()
+        count = self.count
+        while time.monotonic() < min(came_s + _STILL_S, began_s + _STILL_MAX_S):
+            await asyncio.sleep(_STILL_LOOKS_S)
+            if self.count != count:
+                count, came_s = self.count, time.monotonic()
+
     async def received(self) -> Received:
         """Raises `RuntimeError` with the reason for which the process has failed, where it has."""
         self.order("received")
@@ -127,7 +143,8 @@ class Receiver(Worker):
         return answer
 
     async def latencies_ms(self) -> Latencies:
-        """In short."""
+        """In short, when nothing comes any more: who asks for the ledger behind this finds in it what came late."""
+        await self.until_still()
         sample = sorted((await self.received()).latencies_s) or [0.0]
         places = (len(sample) // 2, int(len(sample) * 0.99), -1)
         return Latencies(*(round(1000 * sample[place], 2) for place in places))
@@ -157,9 +174,10 @@ async def _run(wanted: Wanted, arrived: Any, orders: Connection, count: Any) -> 
             frame = decode(await socket.recv(decode=False))
             now = time.time()
             came = [notification.publication.mark for notification in frame.notifications]
-            latencies.extend([now - mark.at for mark in came])
-            arrivals.take([mark.value for mark in came])
             count.value += len(came)
+            for place in reversed(arrivals.take([mark.value for mark in came])):
+                del came[place]  # how long a retry took is no latency of a delivery
+            latencies.extend([now - mark.at for mark in came])
             arrived.value = arrivals.received
 
 

@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder(_Frame).decode
 
 @dataclass
 class Received:
-    """Times in seconds since 1970, one of each for every delivery."""
+    """Times in seconds since 1970, one of each for every publication, when it came first."""
 
     arrived_s: "array[float]" = field(default_factory=lambda: array("d"))
     sent_s: "array[float]" = field(default_factory=lambda: array("d"))
@@ -69,14 +69,14 @@ class Ledger:
         received = self.received
         for notification in notifications:
             attributes = notification.publication.attributes
-            received.arrived_s.append(now_s)
-            received.sent_s.append(attributes.at)
             publisher, number = attributes.publisher, attributes.number
             seen = self._seen.setdefault(publisher, set())
             if number in seen or len(notification.subscriptions) != 1:
                 received.twice += 1
-                continue
+                continue  # it is no delivery: it would count as throughput, and end a silence
             seen.add(number)
+            received.arrived_s.append(now_s)
+            received.sent_s.append(attributes.at)
             if number < self._last.get(publisher, -1):
                 received.out_of_order += 1
             self._last[publisher] = number

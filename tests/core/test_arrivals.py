@@ -36,6 +36,12 @@ def test_what_nobody_wants_is_counted_apart() -> None:
     assert ledger_of(0, UNWANTED, 1, UNWANTED) == Ledger(2, 0, 0, 2)
 
 
+def test_what_is_no_delivery_is_told_by_its_place() -> None:
+    arrivals = Arrivals()
+    assert arrivals.take([0, 0, 2, UNWANTED, 1, 1, 3]) == [1, 3, 5]
+    assert arrivals.take([4, 3]) == [1]
+
+
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), max_size=60))
 def test_it_counts_what_counting_by_hand_does(arrivals: list[tuple[int, int]]) -> None:
     found = ledger_of(*(first_mark(publisher) + number for publisher, number in arrivals))
