@@ -1,5 +1,9 @@
-"""Brings a scaling into a phase and holds it there, for as long as somebody who must report in it is stopped."""
+"""Brings a scaling into a phase and holds it there, for as long as somebody who must report in it is stopped.
 
+ZooKeeper is asked on threads: where it is away, an answer takes seconds, and traffic on the event loop must go on.
+"""
+
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -21,12 +25,12 @@ class Held:
 
 async def hold(cluster: ScaledCluster, phase: Phase, layers: Sequence[Layer] = ("matcher",)) -> Held:
     """Replaces the last slice of each of these layers, and stops in the phase until `resume_all`."""
-    configuration = cluster.configuration()
+    configuration = await asyncio.to_thread(cluster.configuration)
     staying = configuration.matchers[0]
     leaving = {layer: configuration.of_layer(layer)[-1] for layer in layers}
     id = await cluster.ask(replace=list(leaving.values()))
     await until(lambda: (record := cluster.record()) is not None and record.wants)
-    record = cluster.record()
+    record = await asyncio.to_thread(cluster.record)
     assert record is not None
     coming = {layer: name for layer in layers for name in record.wants if name.startswith(layer)}
     assert len(coming) == len(record.wants) == len(layers)
@@ -63,7 +67,7 @@ async def _hold_moving(cluster: ScaledCluster, staying: str) -> None:
     """
     cluster.stop("coordinator")
     cluster.resume(staying)
-    matchers = cluster.configuration().union("matcher")
+    matchers = (await asyncio.to_thread(cluster.configuration)).union("matcher")
     await until(lambda: all(cluster.has_reported("copied", matcher) for matcher in matchers))
     cluster.stop(ACCESSPOINT)
     cluster.resume("coordinator")
@@ -79,7 +83,7 @@ async def _hold_changing(cluster: ScaledCluster) -> None:
 
 async def _hold_flushing(cluster: ScaledCluster) -> None:
     """Every access point must report, and is not needed in `changing` any more once every matcher has its cuts."""
-    matchers = cluster.configuration().union("matcher")
+    matchers = (await asyncio.to_thread(cluster.configuration)).union("matcher")
     await until(lambda: all(cluster.has_reported("done", matcher) for matcher in matchers))
     cluster.stop(ACCESSPOINT)
     cluster.resume(EXITPOINT)
@@ -90,7 +94,7 @@ async def _hold_ending(cluster: ScaledCluster, leaving: Iterable[str]) -> None:
     """Whoever leaves must report that it has nothing left to do. An access point that leaves must flush before."""
     cluster.stop("coordinator")
     cluster.resume(ACCESSPOINT)
-    accesspoints = cluster.configuration().union("accesspoint")
+    accesspoints = (await asyncio.to_thread(cluster.configuration)).union("accesspoint")
     await until(lambda: all(cluster.has_reported("scale-end", accesspoint) for accesspoint in accesspoints))
     for name in leaving:
         cluster.stop(name)

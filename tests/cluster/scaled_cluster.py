@@ -181,7 +181,7 @@ class ScaledCluster:
 
 @contextlib.contextmanager
 def scaled(local: LocalCluster) -> Iterator[ScaledCluster]:
-    client = KazooClient(local.zookeeper)
+    client = KazooClient(local.zookeeper, connection_retry=KazooRetry(max_tries=-1, max_delay=0.5))
     client.start()
     try:
         yield ScaledCluster(local, client)

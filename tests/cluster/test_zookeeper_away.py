@@ -116,7 +116,7 @@ async def away_in(
     await asyncio.to_thread(server.start)
     await until(lambda: running.ended(held.id))
     await running.ready()
-    ended = running.ended(held.id)
+    ended = await asyncio.to_thread(running.ended, held.id)
     assert ended is not None
     return ended.state
 
