@@ -220,9 +220,9 @@ def test_a_repair_that_finds_no_room_changes_nothing(
     with monkeypatch.context() as patch:
         match where:
             case "copying":
-                patch.setattr(repairing.shutil, "copytree", copy_a_part)
+                patch.setattr(shutil, "copytree", copy_a_part)
             case "repairing":
-                patch.setattr(repairing.plyvel, "repair_db", no_room)
+                patch.setattr(plyvel, "repair_db", no_room)
             case _:
                 patch.setattr(Check, "_check_others", no_room)
         for _ in range(2):
