@@ -48,7 +48,7 @@ class Upkeep:
     def open(self, now_s: float) -> None:
         self._counted_s = now_s
         self._trash.open()
-        self._try_to_measure(now_s)  # where that fails it is tried again in a moment, and said
+        self.measure(now_s)  # where that fails it is tried again in a moment, and said
 
     def listen(self, on_expire: OnExpire, kinds: int) -> None:
         self._listeners.append((on_expire, kinds))
@@ -61,13 +61,8 @@ class Upkeep:
         self._usage.disk_bytes = self.disk.bytes
         return self._usage
 
-    def measure(self, now_s: float) -> None:
-        """Measures whatever cannot be written down, too. Raises why not."""
-        failure = self._try_to_measure(now_s)
-        if failure is not None:
-            raise failure
-
-    def _try_to_measure(self, now_s: float) -> Exception | None:
+    def measure(self, now_s: float) -> Exception | None:
+        """Also where it cannot be written down; returns why not."""
         self._measured_s = now_s
         databases = [database for part in self._parts for database in part.all()]
         failures = [failure for database in databases if (failure := _failure(database.checkpoint)) is not None]
@@ -97,7 +92,7 @@ class Upkeep:
                 self._drop(part, database)
         unwritten: Exception | None = None
         if not self._measured_s <= now_s < self._measured_s + _MEASURE_S or self.disk.is_nearly_full:
-            unwritten = self._try_to_measure(now_s)  # as on a full disk, where what follows makes room
+            unwritten = self.measure(now_s)  # as on a full disk, where what follows makes room
             self._plan(now_s)
             self._trash.go_on()
         left = entries_max
