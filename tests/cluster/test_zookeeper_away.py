@@ -131,7 +131,8 @@ async def scale_away_from_the_first_names(cluster: LocalCluster) -> None:
         for number in range(SUBSCRIPTIONS):
             wanted = {"filter": f"value = {number}", "subscriber": "dashboard"}
             assert "id" in await running.call("/v1/subscriptions", wanted)
-        assert all(running.subscriptions_at(name) for name in running.configuration().matchers)
+        matchers = running.configuration().matchers
+        await until(lambda: all(running.subscriptions_at(name) for name in matchers))  # they tell it now and then
 
 
 async def every_subscription_is_found(cluster: LocalCluster) -> None:

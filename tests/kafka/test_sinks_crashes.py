@@ -18,6 +18,7 @@ import pytest
 from benchmarks.local_cluster import LocalCluster, local_cluster
 from coordinator.kafka import KafkaServer
 from tests.cluster.traffic import Traffic
+from tests.kafka.killing import kill_kafka
 from tests.kafka.producing import make_topics, read_topic, unique
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -71,7 +72,7 @@ async def test_kafka_is_killed_and_started_again(kafka: KafkaServer, sunk: Sunk)
     async with traffic.flowing([sunk.cluster.api[0]], [], pause_s=0.005):
         for _ in range(2):
             await _until_acknowledged(traffic, traffic.acknowledged + 1000)
-            await asyncio.to_thread(kafka.kill)
+            await kill_kafka(kafka, sunk.cluster.slice_pids()[VICTIM])
             await _until_acknowledged(traffic, traffic.acknowledged + 500)  # nobody waits for Kafka
             await asyncio.to_thread(kafka.start)
         await _until_acknowledged(traffic, traffic.acknowledged + 1000)
@@ -104,7 +105,7 @@ async def test_both_are_killed(kafka: KafkaServer, sunk: Sunk) -> None:
     traffic = Traffic(publishers=4, subscribers=0)
     async with traffic.flowing([sunk.cluster.api[0]], [], pause_s=0.005):
         await _until_acknowledged(traffic, 500)
-        await asyncio.to_thread(kafka.kill)
+        await kill_kafka(kafka, sunk.cluster.slice_pids()[VICTIM])
         await _until_acknowledged(traffic, traffic.acknowledged + 500)
         os.kill(sunk.cluster.slice_pids()[VICTIM], signal.SIGKILL)
         await _until_acknowledged(traffic, traffic.acknowledged + 500)
