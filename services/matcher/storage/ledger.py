@@ -41,6 +41,7 @@ class Ledger:
         self._path = path
         self._damaged = damaged  # where an unreadable one is kept
         self._lines = Lines()
+        self._is_to_go = False  # it still says that all was closed
 
     def read(self, damages: list[Damage]) -> Lines:
         """From now on it does not count as closed. An unreadable one is empty: then LevelDB is on its own."""
@@ -55,11 +56,18 @@ class Ledger:
             try:
                 self.write(Lines(False, found.databases))
             except OSError:
-                # The word that all was closed would make damage of whatever a crash leaves.
-                self._path.unlink()
+                self._is_to_go = True
         else:
             self._lines = found
         return found
+
+    def no_longer_closed(self) -> None:
+        """All that it names is open. Where it could not be written, it goes: its word that all was closed would make
+        damage of whatever a crash leaves. Not before: a start that fails needs it again.
+        """
+        if self._is_to_go:
+            self._path.unlink(missing_ok=True)
+            self._is_to_go = False
 
     def write(self, lines: Lines) -> None:
         if lines == self._lines:
@@ -69,6 +77,7 @@ class Ledger:
         aside.write_bytes(msgspec.json.encode(_Sealed(zlib.crc32(packed), msgspec.Raw(packed))))
         os.replace(aside, self._path)
         self._lines = lines
+        self._is_to_go = False
 
     @staticmethod
     def _opened(content: bytes) -> Lines:

@@ -10,7 +10,7 @@ from services.matcher.storage.windows import Windows, end_of
 
 
 def open_parts(root: Path, parts: Sequence[Windows], ledger: Ledger, damages: list[Damage], now_s: float) -> None:
-    """Appends to `damages` what is not as it should be."""
+    """Appends to `damages` what is not as it should be. Where it fails, the next one is told the same again."""
     root.mkdir(parents=True, exist_ok=True)
     known = ledger.read(damages)
     for part in parts:
@@ -25,6 +25,7 @@ def open_parts(root: Path, parts: Sequence[Windows], ledger: Ledger, damages: li
         elif name not in repaired and database.written < line.written:
             # LevelDB has taken what is left for all there was. Going through it counts what that is.
             _part_of(parts, database).repair(DamagedError(database, "the end of its log is missing"), line.entries)
+    ledger.no_longer_closed()
 
 
 def _missing(name: str, line: Line) -> Damage:

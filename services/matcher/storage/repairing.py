@@ -4,11 +4,13 @@ LevelDB's own repair keeps records of a log whose bits have flipped, under a new
 them. So what it leaves is gone through once more (`checking.py`), with the logs (`log_reading.py`) beside it. Whatever
 step a crash interrupts, the damaged database or the repaired one is there: `finish_interrupted` takes up what was left.
 
-A repair needs room for the database once more. One that finds none, or fails in another way that is not damage, has
-changed nothing: it is tried again by whoever meets the damage next.
+A repair needs room for the database once more, and for what is rewritten of it meanwhile. One that finds none, or fails
+in another way that is not damage, has changed nothing: it is tried again by whoever meets the damage next.
 """
 
+import errno
 import math
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -25,6 +27,7 @@ from services.matcher.storage.records import Damage
 from services.matcher.storage.settings import StorageSettings
 
 _UNFINISHED, _REPAIRED = ".repairing", ".repaired"
+_ROOM_TO_SPARE = 1024 * 1024  # for LevelDB's own books
 
 
 def repair(database: Database, reason: str, damaged: Path, settings: StorageSettings, known: int) -> Damage:
@@ -34,9 +37,12 @@ def repair(database: Database, reason: str, damaged: Path, settings: StorageSett
     known = max(known, database.entries_left)
     database.abandon()
     path = database.path
-    logs = [file.read_bytes() for file in sorted(path.glob("*.log"))] if path.exists() else []
+    kept_at = free_name(damaged, database.name)  # may make a directory, for which a copy may leave no room
+    _take_up(path)
+    files = {file: file.stat().st_size for file in path.iterdir()}
+    logs = [file.read_bytes() for file in sorted(path.glob("*.log"))]
+    _demand_room(path, sum(files.values()) + max(files.values(), default=0) + sum(map(len, logs)))
     copy = path.with_name(path.name + _UNFINISHED)
-    shutil.rmtree(copy, ignore_errors=True)
     check = Check(Database(database.name, copy, math.inf, settings), logs)
     try:
         shutil.copytree(path, copy)
@@ -54,20 +60,45 @@ def repair(database: Database, reason: str, damaged: Path, settings: StorageSett
         {*re.findall(r"\d+\.(?:ldb|log)|MANIFEST-\d+", reason), *(file.name for file in copy.glob("lost/*.ldb"))}
     )
     shutil.rmtree(copy / "lost", ignore_errors=True)
-    repaired = copy.rename(path.with_name(path.name + _REPAIRED))
-    kept_at = free_name(damaged, database.name)
-    path.rename(kept_at)
-    repaired.rename(path)
-    database.open()
+    _put_in_place(copy, database, kept_at)
     # Whether something is lost, or had only been written twice, cannot be told of what is simply not there.
     lost_at_most = max(known - check.found, check.lost + check.missing)
     return Damage(database.name, tuple(hurt), reason, check.lost, lost_at_most, str(kept_at))
+
+
+def _demand_room(path: Path, size: int) -> None:
+    free = shutil.disk_usage(path).free
+    if free < size + _ROOM_TO_SPARE:
+        wanting = (
+            f"{os.strerror(errno.ENOSPC)} to repair it: {size + _ROOM_TO_SPARE:,} bytes are needed, {free:,} are free"
+        )
+        raise OSError(errno.ENOSPC, wanting, str(path))
+
+
+def _put_in_place(copy: Path, database: Database, kept_at: Path) -> None:
+    """Or nothing, where it cannot be opened there."""
+    path = database.path
+    repaired = copy.rename(path.with_name(path.name + _REPAIRED))
+    path.rename(kept_at)
+    repaired.rename(path)
+    try:
+        database.open()
+    except BaseException:
+        database.abandon()
+        path.rename(repaired)
+        kept_at.rename(path)
+        shutil.rmtree(repaired, ignore_errors=True)
+        raise
 
 
 def _is_repaired(check: Check, copy: Path) -> bool:
     """Raises what is not damage: where there is no room, for example, all of it can still be read later."""
     try:
         plyvel.repair_db(str(copy), paranoid_checks=True)
+        for table in copy.glob("lost/*.ldb"):
+            if not (copy / table.name).exists():
+                # LevelDB says nothing where it finds no room for what it saves of a damaged table.
+                _demand_room(copy, table.stat().st_size)
         check.run()
     except (plyvel.Error, DamagedError) as error:
         if isinstance(error, plyvel.Error) and not is_damage(error):
@@ -108,11 +139,16 @@ def what_is_broken(directory: Path) -> str:
 
 def finish_interrupted(directory: Path) -> None:
     """What a crash left of a repair."""
-    for path in list(directory.glob("*" + _UNFINISHED)):
-        shutil.rmtree(path)
-    for path in list(directory.glob("*" + _REPAIRED)):
-        target = path.with_name(path.name.removesuffix(_REPAIRED))
-        if target.exists():
-            shutil.rmtree(path)  # it is repaired again
-        else:
-            path.rename(target)
+    left = [path for ending in (_UNFINISHED, _REPAIRED) for path in directory.glob("*" + ending)]
+    for path in {path.with_suffix("") for path in left}:
+        _take_up(path)
+
+
+def _take_up(path: Path) -> None:
+    unfinished, repaired = path.with_name(path.name + _UNFINISHED), path.with_name(path.name + _REPAIRED)
+    if unfinished.exists():
+        shutil.rmtree(unfinished)
+    if repaired.exists() and path.exists():
+        shutil.rmtree(repaired)  # it is repaired again
+    elif repaired.exists():
+        repaired.rename(path)

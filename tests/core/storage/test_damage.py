@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from braid.leveldb import settle
 from services.matcher.storage import repairing
 from services.matcher.storage.checking import Check
+from services.matcher.storage.database import Database
 from services.matcher.storage.dual import DualDB
 from services.matcher.storage.keys import list_id
 from services.matcher.storage.records import Damage, Filed, Kind
@@ -202,7 +203,7 @@ def no_room(*_: object, **__: object) -> None:
     raise plyvel.IOError(b"IO error: 000042.ldb: No space left on device")
 
 
-@pytest.mark.parametrize("where", ["copying", "repairing", "checking"])
+@pytest.mark.parametrize("where", ["keeping", "copying", "repairing", "checking", "opening"])
 def test_a_repair_that_finds_no_room_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -217,8 +218,18 @@ def test_a_repair_that_finds_no_room_changes_nothing(
         (copy / "000005.ldb").write_bytes(b"as much as there was room for")
         raise shutil.Error([(base, copy, "[Errno 28] No space left on device")])
 
+    def open_elsewhere(database: Database) -> None:
+        if database.path == base:
+            no_room()
+        really_open(database)
+
+    really_open = Database.open
     with monkeypatch.context() as patch:
         match where:
+            case "keeping":
+                patch.setattr(repairing, "free_name", no_room)
+            case "opening":
+                patch.setattr(Database, "open", open_elsewhere)
             case "copying":
                 patch.setattr(shutil, "copytree", copy_a_part)
             case "repairing":
