@@ -18,14 +18,12 @@ from websockets.exceptions import ConnectionClosed
 from benchmarks.arrivals import Arrivals, Ledger
 from benchmarks.load import MissingError, open_socket
 from benchmarks.scaling.processes import Worker
+from benchmarks.stillness import until_still
 
 _SUBSCRIBES_UNDER_WAY = 64  # the door reads no more of one connection
 _TELL_EVERY = 1000  # subscriptions
 _LOOKS_S = 0.001
 _LIVES_S = 0.5  # so often it is looked whether the process is still there
-_STILL_S = 2.5  # what is not confirmed comes again after `ingress.retry_s`, which is 2
-_STILL_MAX_S = 10.0
-_STILL_LOOKS_S = 0.02
 
 
 class _Mark(msgspec.Struct, gc=False):
@@ -124,17 +122,7 @@ class Receiver(Worker):
             raise MissingError(f"{missing} publications have not come within {timeout_s:g} s") from None
 
     async def until_still(self) -> None:
-        """Until nothing has come for longer than a first repetition takes. Who repeats for ever is not waited for.
-
-        A repetition comes behind the original, and what nobody wants may come behind everything that is waited for. A
-        ledger that is taken as soon as the last one is there says that there are none of them without having looked.
-        """
-        began_s = came_s = time.monotonic()
-        count = self.count
-        while time.monotonic() < min(came_s + _STILL_S, began_s + _STILL_MAX_S):
-            await asyncio.sleep(_STILL_LOOKS_S)
-            if self.count != count:
-                count, came_s = self.count, time.monotonic()
+        await until_still(lambda: self.count)
 
     async def received(self) -> Received:
         """Raises `RuntimeError` with the reason for which the process has failed, where it has."""

@@ -19,6 +19,7 @@ from benchmarks.scaling.receiving import Received, Receiver
 from benchmarks.scaling.steps import Step
 from benchmarks.scaling.subscribing import Newcomers, Subscribed
 from benchmarks.scaling.watching import Watcher
+from benchmarks.stillness import until_still
 from braid.client import Client
 
 _SETTLES_S = 3.0  # after the traffic began, before anything counts
@@ -149,5 +150,5 @@ async def _all_received(receiver: Receiver, publishers: Publishers) -> Received:
         if receiver.count != count:
             count, quiet_since = receiver.count, time.monotonic()
         await asyncio.sleep(0.05)
-    await asyncio.sleep(1.0)  # a repetition would come after the original
+    await until_still(lambda: receiver.came)
     return await asyncio.to_thread(receiver.received)

@@ -11,8 +11,7 @@ from benchmarks.load import open_socket
 
 CONNECTIONS = 4
 _PAUSE_S = 0.01
-
-
+_ANSWERED_S = 20.0  # for what is under way at the end
 _REFUSED = (429, 503)  # not accepted, so nothing was promised
 
 
@@ -81,6 +80,11 @@ class Publishers:
                 self.sent[publisher] += due
             turn_s = time.time()
             await asyncio.sleep(_PAUSE_S)
+        # What is refused in the end was not promised either.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ANSWERED_S):
+                while counts and not acknowledging.done():
+                    await asyncio.sleep(_PAUSE_S)
         acknowledging.cancel()
         with suppress(asyncio.CancelledError):
             await acknowledging

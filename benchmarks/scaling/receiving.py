@@ -11,6 +11,7 @@ from array import array
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -83,13 +84,13 @@ class Ledger:
             received.counts[publisher] = len(seen)
 
 
-def receive(api: str, subscriptions: int, orders: Connection, count: Any) -> None:
+def receive(api: str, subscriptions: int, came: Any, orders: Connection, count: Any) -> None:
     """The whole process: loads, says so, receives, and hands the ledger over when asked."""
     gc.disable()
-    uvloop.run(_receive(api, subscriptions, orders, count))
+    uvloop.run(_receive(api, subscriptions, came, orders, count))
 
 
-async def _receive(api: str, subscriptions: int, orders: Connection, count: Any) -> None:
+async def _receive(api: str, subscriptions: int, came: Any, orders: Connection, count: Any) -> None:
     ledger = Ledger()
     when_ordered(orders, lambda: orders.send(ledger.received))
     async with open_socket(api, "receiver") as socket, _loading(socket, subscriptions) as acknowledge:
@@ -99,6 +100,7 @@ async def _receive(api: str, subscriptions: int, orders: Connection, count: Any)
             now_s = time.time()
             if frame.op == "notify":
                 ledger.take(frame.notifications, now_s)
+                came.value += len(frame.notifications)
                 count.value = sum(ledger.received.counts.values())  # of what must arrive, each once
                 continue
             assert frame.op == "subscribed", frame
@@ -129,7 +131,14 @@ class Receiver(Worker):
     """The other end."""
 
     def __init__(self, api: str, subscriptions: int) -> None:
-        super().__init__(receive, api, subscriptions)
+        self._came = get_context("spawn").Value("q", 0, lock=False)
+        super().__init__(receive, api, subscriptions, self._came)
+
+    @property
+    def came(self) -> int:
+        """All of it, also what came twice."""
+        came: int = self._came.value
+        return came
 
     def received(self) -> Received:
         self.order("received")

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from benchmarks import receiver as receiver_module
-from benchmarks import running_cluster
+from benchmarks import running_cluster, stillness
 from benchmarks.arrivals import UNWANTED, Ledger
 from benchmarks.load import MissingError, Receives
 from benchmarks.receiver import Receiver
@@ -110,7 +109,7 @@ async def test_what_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
         def count(self) -> int:
             return time.monotonic_ns()
 
-    monkeypatch.setattr(receiver_module, "_STILL_MAX_S", 0.2)
+    monkeypatch.setattr(stillness, "_STILL_MAX_S", 0.2)
     began_s = time.monotonic()
     await asyncio.wait_for(Endless("http://nowhere", 1).until_still(), 20.0)
     assert time.monotonic() - began_s >= 0.2
