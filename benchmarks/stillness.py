@@ -12,8 +12,8 @@ _LOOKS_S = 0.02
 async def until_still(came: Callable[[], int]) -> None:
     """Until nothing has come for longer than a first repetition takes. Who repeats for ever is not waited for.
 
-    `came` counts everything, also what came twice or unwanted, and that may come behind everything that is waited for. A
-    ledger that is taken as soon as the last one is there says that there are none of them without having looked.
+    `came` counts everything, also what came twice or unwanted, and that may come behind everything that is waited for.
+    A ledger that is taken as soon as the last one is there says that there are none of them without having looked.
     """
     began_s = came_s = time.monotonic()
     count = came()

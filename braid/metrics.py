@@ -131,7 +131,7 @@ TOPICS_FORGOTTEN = Gauge(
     "braid_topics_forgotten", "Topics of which nothing is kept for `prev` any more for want of room, since start"
 )
 SUBSCRIPTIONS_EXPIRED = Gauge(
-    "braid_subscriptions_expired", "Subscriptions whose space a matcher reclaimed after their end, since start"
+    "braid_subscriptions_expired", "Subscriptions of a matcher whose window has passed, since start"
 )
 STORAGE_BYTES = Gauge("braid_storage_bytes", "Disk that a matcher's subscriptions and kept publications use")
 STORAGE_TRASH_BYTES = Gauge(

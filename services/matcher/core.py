@@ -62,7 +62,7 @@ from services.matcher.scaling import MatcherScaling
 from services.matcher.shares import Hidden
 from services.matcher.transfer import Pace
 
-_ENDS_AT_ONCE = 200  # subscriptions that end in one tick; the others follow in the next
+_ENDS_AT_ONCE = 200  # subscriptions that end in one step; the others follow when messages have had their turn
 _REFUSE_AT_ONCE = 100
 _ANSWERED_AT_ONCE = 50  # requests that had to wait
 REQUESTS_KEPT_MAX = 20_000  # until every access point has passed the cut; what does not fit is sent again
@@ -104,7 +104,8 @@ class MatcherCore:
         self.stale = 0
         self.unreadable = 0
         self.refused = 0  # subscriptions that found the index full
-        self.expired = 0  # subscriptions that the store has let go of at their end
+        self._has_ends_left = False  # windows have passed, and the subscriptions are still there
+        self.expired = 0  # subscriptions whose window has passed
         self.dropped = 0  # requests that found no room before the cut; connection points send them again
         # For telemetry: what each publication of a run matched, and when the run came.
         self.on_matched: Callable[[list[list[str]], int], None] | None = None
@@ -136,7 +137,10 @@ class MatcherCore:
         """Goes on with what was put off so that messages had their turn."""
         announcing = self._holdings.announcing
         effects = self.answer_requests() if self.is_answering else []
-        effects += self.scaling.on_continue() + self._remove_refuse() + announcing.on_continue()
+        effects += self.scaling.on_continue() + self._remove_refuse()
+        if self._has_ends_left:
+            effects += self._end_some(self._clock_ns() / 1e9)
+        effects += announcing.on_continue()
         if announcing.wants_to_go_on:
             effects.append(Continue())
         return effects
@@ -397,7 +401,8 @@ class MatcherCore:
         if message.ended:
             records, cursor = self.ended.of(message.subscriber)[-message.limit :], ""
         else:
-            records, cursor = self._holdings.page(message, self._hidden(message.epoch))
+            now_s = self._clock_ns() / 1e9
+            records, cursor = self._holdings.page(message, self._hidden(message.epoch), now_s)
             records = [self._late.applied(record) for record in records]
         answer = SubscriptionsFound(
             message.epoch, message.ref, message.connpoint, self._name, records, cursor, message.asked
@@ -435,25 +440,36 @@ class MatcherCore:
         return effects + self.answer_requests()
 
     def on_second(self, now_s: float) -> Effects:
-        """Subscriptions whose window has passed are forgotten."""
+        """What has lasted long enough is forgotten, and subscriptions whose window has passed end."""
         self.calls.on_second(now_s)
         self.ended.on_second(now_s)
         effects: Effects = [*self.scaling.kept.on_second(), *self.scaling.previous.begin_pass(), *self._remember()]
+        return effects + self._end_some(now_s)
+
+    def _end_some(self, now_s: float) -> Effects:
+        self._has_ends_left = False
         accesspoint, epoch = self.scaling.any_accesspoint()
         if not accesspoint:
-            return effects
-        for record, counted in self._holdings.passed(now_s, _ENDS_AT_ONCE, self._hidden(epoch)):
-            effects.append(Erase([record.id], None))
+            return []
+        passed = self._holdings.passed(now_s, _ENDS_AT_ONCE, self._hidden(epoch))
+        # The home of one that does not count is told by the matcher where it does, which may know another end.
+        gone = [_gone(record, epoch) for record, counted in passed if counted]
+        self.expired += len(gone)
+        effects: Effects = [Erase([record.id for record, _ in passed], None)] if passed else []
+        for record, _ in passed:
             effects += self.scaling.kept.on_ended(self.ended.note(self._late.applied(record), now_s))
-            if counted:  # else its home is told by the matcher where it counts, which may know another end
-                effects.append(Send(accesspoint, [_gone(record, epoch)]))
-        return effects + self._holdings.announcing.changes()
+        if gone:
+            effects.append(Send(accesspoint, list(gone)))
+        effects += self._holdings.announcing.changes()
+        if self._holdings.has_passed(now_s):
+            self._has_ends_left = True
+            effects.append(Continue())
+        return effects
 
     def on_expired(self, ids: list[str], now_s: float) -> Effects:
         """The store has let go of these. The index knew the same end and has most likely forgotten them before."""
-        self.expired += len(ids)
         left = [record for record in map(self.index.get, ids) if record is not None]
-        return self.on_second(now_s) if any(one.until_s is not None and one.until_s <= now_s for one in left) else []
+        return self._end_some(now_s) if any(one.until_s is not None and one.until_s <= now_s for one in left) else []
 
     # What the scaling asks for
 

@@ -40,9 +40,13 @@ class Endings:
     def forget(self, id: str) -> None:
         self._ends_s.pop(id, None)
 
+    def has_passed(self, now_s: float) -> bool:
+        """Also when it is only an entry that counts no more."""
+        return bool(self._heap) and self._heap[0][0] <= now_s
+
     def passed(self, now_s: float) -> Iterator[str]:
         """The subscriptions that have ended, the first ones first; each is given once."""
-        while self._heap and self._heap[0][0] <= now_s:
+        while self.has_passed(now_s):
             end_s, id = heappop(self._heap)
             if self._ends_s.get(id) == end_s:
                 del self._ends_s[id]

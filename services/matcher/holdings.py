@@ -100,6 +100,9 @@ class Holdings:
                 removed.append((record, counted))
         return removed
 
+    def has_passed(self, now_s: float) -> bool:
+        return self._endings.has_passed(now_s)
+
     def remove_refuse(self, most: int) -> list[str]:
         ids = self.shares.some_refuse(most)
         for id in ids:
@@ -130,10 +133,13 @@ class Holdings:
     def _is_own(self, id: str) -> bool:
         return id not in self.shares.arrived and not self.shares.is_refuse(id)
 
-    def page(self, asked: FindSubscriptions, hidden: Hidden) -> tuple[list[SubscriptionRecord], str]:
-        """Records in the order of their ids, and where to go on; looks at a bounded number of them."""
+    def page(self, asked: FindSubscriptions, hidden: Hidden, now_s: float) -> tuple[list[SubscriptionRecord], str]:
+        """Records in the order of their ids, and where to go on; looks at a bounded number of them.
+
+        One whose window has passed is not among them, though it may be removed a moment later.
+        """
         if asked.id:
-            record = self.get(asked.id, hidden)
+            record = self._get_open(asked.id, hidden, now_s)
             return ([] if record is None else [record]), ""
         if asked.subscriber:
             ids = SortedList(self.index.ids_of(asked.subscriber))
@@ -145,13 +151,17 @@ class Holdings:
         size = 0
         start = ids.bisect_right(asked.after)
         for id in ids.islice(start, start + _PAGE_LOOKS_MAX):
-            record = self.get(id, hidden)
+            record = self._get_open(id, hidden, now_s)
             if record is not None and (not asked.home or record.home == asked.home):
                 found.append(record)
                 size += len(record.filter) + 200
                 if len(found) >= asked.limit or size > _PAGE_BYTES_MAX:
                     return found, id
         return found, ids[start + _PAGE_LOOKS_MAX - 1] if start + _PAGE_LOOKS_MAX < len(ids) else ""
+
+    def _get_open(self, id: str, hidden: Hidden, now_s: float) -> SubscriptionRecord | None:
+        record = self.get(id, hidden)
+        return None if record is None or (record.until_s is not None and record.until_s <= now_s) else record
 
     def _throw_out(self, id: str) -> None:
         """One that left comes back before it was removed: the old record says nothing any more."""

@@ -19,8 +19,8 @@ def record(id: str, filter: str = "", **changes: Any) -> SubscriptionRecord:
     return SubscriptionRecord(id=id, filter=filter, **(given | changes))
 
 
-def matcher(*records: SubscriptionRecord) -> MatcherCore:
-    core = MatcherCore("matcher-1", lambda: 999)
+def matcher(*records: SubscriptionRecord, clock_ns: int = 999) -> MatcherCore:
+    core = MatcherCore("matcher-1", lambda: clock_ns)
     core.on_recovered(records)
     core.on_configuration(CONFIGURATION)
     return core

@@ -11,13 +11,14 @@ from braid.messages import (
     Send,
     SubscriptionGone,
     SubscriptionRemoved,
+    SubscriptionsFound,
     SubscriptionStored,
     Unsubscribe,
 )
 from services.matcher import core as core_module
 from services.matcher import endings as endings_module
 from services.matcher.core import MatcherCore
-from services.matcher.effects import Answer, Erase, Store
+from services.matcher.effects import Answer, Continue, Effects, Erase, Store
 from tests.core.matcher_cases import CONFIGURATION, NOW, content, matched, matcher, record, subscribe
 
 
@@ -127,10 +128,43 @@ def test_only_the_latest_end_counts() -> None:
     assert [known.id for known in core.index] == ["s-2"]
 
 
-def test_many_that_end_at_once_end_a_part_at_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+def erased(effects: Effects) -> list[str]:
+    return [id for effect in effects if isinstance(effect, Erase) for id in effect.ids]
+
+
+def test_many_that_end_at_once_end_part_by_part_between_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core_module, "_ENDS_AT_ONCE", 2)
-    core = matcher(*[record(f"s-{n}", until_s=NOW + n) for n in range(5)])
-    assert [len(core.on_second(NOW + 9)) for _ in range(4)] == [4, 4, 2, 0]
+    core = matcher(*[record(f"s-{n}", until_s=NOW + n) for n in range(-5, 0)], clock_ns=int(NOW * 1e9))
+    parts = [core.on_second(NOW), core.on_continue(), core.on_continue(), core.on_continue()]
+    assert [erased(part) for part in parts] == [["s--5", "s--4"], ["s--3", "s--2"], ["s--1"], []]
+    assert [Continue() in part for part in parts] == [True, True, False, False]
+    assert core.expired == 5
+
+
+def test_what_is_over_is_in_no_list_also_before_it_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_module, "_ENDS_AT_ONCE", 1)
+    given = [record(f"s-{n}", until_s=until_s) for n, until_s in ((1, NOW - 2), (2, NOW), (3, NOW + 1))]
+    core = matcher(*given, clock_ns=int(NOW * 1e9))
+    core.on_second(NOW)
+    assert "s-2" in core.index
+
+    def found(**asked: Any) -> list[str]:
+        (send,) = core.on_find_subscriptions("accesspoint-1", FindSubscriptions(1, 5, "connpoint-1", **asked))
+        assert isinstance(send, Send)
+        (answer,) = send.messages
+        assert isinstance(answer, SubscriptionsFound)
+        return [known.id for known in answer.records]
+
+    assert found() == ["s-3"]
+    assert found(subscriber=record("s-2").subscriber) == ["s-3"]
+    assert (found(id="s-2"), found(id="s-3")) == ([], ["s-3"])
+
+
+def test_the_store_ends_what_it_lets_go_of_and_the_index_still_has() -> None:
+    core = matcher(record("s-1", until_s=NOW), record("s-2", until_s=NOW + 1))
+    assert erased(core.on_expired(["s-1"], NOW)) == ["s-1"]
+    assert core.on_expired(["s-1"], NOW) == []
+    assert core.expired == 1
 
 
 def test_an_end_that_is_moved_again_and_again_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
