@@ -58,7 +58,7 @@ class Subscribing:
         self._couriers = couriers
         self._questions = questions
         self._giver = PastGiver(
-            name, settings, delivery, streams, couriers, questions=questions, past=past, find_all=self._find_all_of
+            name, settings, delivery, streams, couriers, questions=questions, past=past, find_all=self._pages
         )
         self._by_subscriber: dict[str, set[str]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -127,13 +127,18 @@ class Subscribing:
         answers = await self._questions.ask(
             hash64(id), lambda epoch, ref: FindSubscriptions(epoch, ref, self._name, id=id)
         )
-        if not answers[0].records:
+        found = _open(answers[0].records)
+        if not found:
             raise problems.not_found("subscription", id)
-        record: SubscriptionRecord = answers[0].records[0]
-        return record
+        return found[0]
 
-    async def find_all(self, subscriber: str = "", home: str = "") -> AsyncIterator[list[SubscriptionRecord]]:
-        """Pages in the order of ids, merged from all matchers."""
+    async def find_all(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
+        """Those of a subscriber whose windows have not passed, a page at a time."""
+        async for page in self._pages(subscriber=subscriber):
+            yield _open(page)
+
+    async def _pages(self, subscriber: str = "", home: str = "") -> AsyncIterator[list[SubscriptionRecord]]:
+        """In the order of ids, merged from all matchers. One whose window has passed is there until it ends."""
         after = ""
         while True:
             question = self._find(subscriber, home, after)
@@ -152,7 +157,7 @@ class Subscribing:
         """Learns after a start which subscriptions this connection point delivers."""
         loop = asyncio.get_running_loop()
         restored = 0
-        async for page in self.find_all(home=self._name):
+        async for page in self._pages(home=self._name):
             for record in page:
                 self._route(record)
                 if record.deliver is None:
@@ -163,7 +168,7 @@ class Subscribing:
 
     async def bring_home(self, subscriber: str) -> None:
         """Its connection is here now, so its subscriptions are delivered here; those with an address need none."""
-        async for page in self.find_all(subscriber=subscriber):
+        async for page in self._pages(subscriber=subscriber):
             for record in page:
                 if record.home != self._name and record.deliver is None:
                     await self._store(msgspec.structs.replace(record, home=self._name))
@@ -234,9 +239,6 @@ class Subscribing:
     def _void(self, record: SubscriptionRecord) -> Callable[[int, int], Subscribe]:
         return lambda epoch, ref: Subscribe(epoch, ref, self._name, record, given_from_s=math.inf)
 
-    def _find_all_of(self, subscriber: str) -> AsyncIterator[list[SubscriptionRecord]]:
-        return self.find_all(subscriber=subscriber)
-
     def _find(self, subscriber: str, home: str, after: str) -> Callable[[int, int], FindSubscriptions]:
         return lambda epoch, ref: FindSubscriptions(
             epoch, ref, self._name, subscriber=subscriber, home=home, after=after, limit=_PAGE
@@ -268,3 +270,9 @@ class Subscribing:
             del self._by_subscriber[subscriber]
             self._streams.let_go(subscriber)
         return True
+
+
+def _open(records: list[SubscriptionRecord]) -> list[SubscriptionRecord]:
+    """Those whose window has not passed; the others are removed a moment later."""
+    now_s = time.time()
+    return [record for record in records if record.until_s is None or record.until_s > now_s]

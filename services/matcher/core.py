@@ -401,8 +401,7 @@ class MatcherCore:
         if message.ended:
             records, cursor = self.ended.of(message.subscriber)[-message.limit :], ""
         else:
-            now_s = self._clock_ns() / 1e9
-            records, cursor = self._holdings.page(message, self._hidden(message.epoch), now_s)
+            records, cursor = self._holdings.page(message, self._hidden(message.epoch))
             records = [self._late.applied(record) for record in records]
         answer = SubscriptionsFound(
             message.epoch, message.ref, message.connpoint, self._name, records, cursor, message.asked
@@ -447,9 +446,10 @@ class MatcherCore:
         return effects + self._end_some(now_s)
 
     def _end_some(self, now_s: float) -> Effects:
+        """In the moments of a scaling in which calls wait it does not add to what they wait for."""
         self._has_ends_left = False
         accesspoint, epoch = self.scaling.any_accesspoint()
-        if not accesspoint:
+        if not accesspoint or self.scaling.is_in_a_hurry:
             return []
         passed = self._holdings.passed(now_s, _ENDS_AT_ONCE, self._hidden(epoch))
         # The home of one that does not count is told by the matcher where it does, which may know another end.

@@ -1,6 +1,6 @@
 """When the windows of subscriptions end."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from braid.id_tables import IdMap
@@ -44,10 +44,18 @@ class Endings:
         """Also when it is only an entry that counts no more."""
         return bool(self._heap) and self._heap[0][0] <= now_s
 
-    def passed(self, now_s: float) -> Iterator[str]:
-        """The subscriptions that have ended, the first ones first; each is given once."""
-        while self.has_passed(now_s):
+    def passed(self, now_s: float, most: int) -> list[str]:
+        """The subscriptions that have ended, the first ones first; each is given once. Looks at so many entries."""
+        ended: list[str] = []
+        while most > 0 and self.has_passed(now_s):
+            most -= 1
             end_s, id = heappop(self._heap)
             if self._ends_s.get(id) == end_s:
                 del self._ends_s[id]
-                yield id
+                ended.append(id)
+        return ended
+
+    def put_off(self, id: str, until_s: float) -> None:
+        """It has ended and cannot go yet: it is given again then."""
+        self._ends_s[id] = until_s
+        heappush(self._heap, (until_s, id))

@@ -1,7 +1,6 @@
 """The subscriptions of a matcher: the index, when they end, and which of them count in which epoch."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from sortedcontainers import SortedList
 
@@ -15,6 +14,7 @@ from services.matcher.shares import Hidden, Shares
 
 _PAGE_BYTES_MAX = 1024 * 1024
 _PAGE_LOOKS_MAX = 5_000  # a page must not hold up matching
+_PUT_OFF_S = 10.0  # until it is looked again whether a subscription that has ended counts
 
 
 class Holdings:
@@ -90,10 +90,17 @@ class Holdings:
         return self._remove(id)
 
     def passed(self, now_s: float, most: int, hidden: Hidden) -> list[tuple[SubscriptionRecord, bool]]:
-        """Removes those whose window has passed, some of them at a time; and whether each of them counted."""
+        """Removes those whose window has passed, some of them at a time; and whether each of them counted.
+
+        One that has arrived and does not count yet ends when it does. Its home is told where it counts, and when that
+        changes in between, nobody else would tell it.
+        """
         removed: list[tuple[SubscriptionRecord, bool]] = []
-        for id in islice(self._endings.passed(now_s), most):
+        for id in self._endings.passed(now_s, most):
             counted = not _is_hidden(id, hidden)
+            if not counted and id in self.shares.arrived:
+                self._endings.put_off(id, now_s + _PUT_OFF_S)
+                continue
             record = self._remove(id)
             self.shares.discard(id)
             if record is not None:
@@ -133,13 +140,13 @@ class Holdings:
     def _is_own(self, id: str) -> bool:
         return id not in self.shares.arrived and not self.shares.is_refuse(id)
 
-    def page(self, asked: FindSubscriptions, hidden: Hidden, now_s: float) -> tuple[list[SubscriptionRecord], str]:
+    def page(self, asked: FindSubscriptions, hidden: Hidden) -> tuple[list[SubscriptionRecord], str]:
         """Records in the order of their ids, and where to go on; looks at a bounded number of them.
 
-        One whose window has passed is not among them, though it may be removed a moment later.
+        One whose window has passed is among them until it ends: a `distinct` one counts what it was given, all along.
         """
         if asked.id:
-            record = self._get_open(asked.id, hidden, now_s)
+            record = self.get(asked.id, hidden)
             return ([] if record is None else [record]), ""
         if asked.subscriber:
             ids = SortedList(self.index.ids_of(asked.subscriber))
@@ -151,17 +158,13 @@ class Holdings:
         size = 0
         start = ids.bisect_right(asked.after)
         for id in ids.islice(start, start + _PAGE_LOOKS_MAX):
-            record = self._get_open(id, hidden, now_s)
+            record = self.get(id, hidden)
             if record is not None and (not asked.home or record.home == asked.home):
                 found.append(record)
                 size += len(record.filter) + 200
                 if len(found) >= asked.limit or size > _PAGE_BYTES_MAX:
                     return found, id
         return found, ids[start + _PAGE_LOOKS_MAX - 1] if start + _PAGE_LOOKS_MAX < len(ids) else ""
-
-    def _get_open(self, id: str, hidden: Hidden, now_s: float) -> SubscriptionRecord | None:
-        record = self.get(id, hidden)
-        return None if record is None or (record.until_s is not None and record.until_s <= now_s) else record
 
     def _throw_out(self, id: str) -> None:
         """One that left comes back before it was removed: the old record says nothing any more."""

@@ -14,6 +14,7 @@ from braid.messages import (
     Partial,
     Send,
     Subscribe,
+    SubscriptionGone,
     SubscriptionRemoved,
     SubscriptionStored,
     Unsubscribe,
@@ -175,13 +176,38 @@ def test_one_that_arrived_and_is_removed_behind_the_cut_is_gone_for_good() -> No
     assert found(core, NEW_EPOCH) == sorted(MOVING[1:])
 
 
-def test_what_arrived_ends_in_time() -> None:
+def test_what_arrived_and_is_over_ends_when_it_counts() -> None:
+    """Only then is its home told, and until the cut the matcher where it counts tells it."""
+    given = record(MOVING[0], until_s=7.0)
+    core = receiver(State.COPIED, given)
+    assert core.on_second(7.0) == core.on_second(16.9) == []
+    assert list(core.index.ids()) == [given.id]
+    settle(core, [*core.on_configuration(during("moving")), *start(core)])
+    receive(core, chunk(2, ends="state"))
+    settle(core, core.on_configuration(during("changing")))
+    assert core.on_second(17.0) == [
+        Erase([given.id], None),
+        Send("accesspoint-1", [SubscriptionGone(NEW_EPOCH, given.home, given.id)]),
+    ]
+
+
+def test_one_that_arrived_and_does_not_come_to_count_goes_as_refuse() -> None:
     core = receiver(State.COPYING)
     core.scaling.on_add_matcher_state("matcher-1", chunk_of(1, [record(MOVING[0], until_s=7.0)]))
-    assert core.on_second(6.9) == []
-    # Its home is told by the matcher where it counts until the cut.
-    assert core.on_second(7.0) == [Erase([MOVING[0]], None)]
+    assert core.on_second(7.0) == []
+    settle(core, core.on_configuration(GIVEN_UP))
     assert list(core.index.ids()) == []
+    assert core.on_second(17.0) == []
+
+
+def test_subscriptions_do_not_end_while_calls_wait_for_the_last_changes() -> None:
+    core = sender(State.SENDING)
+    put_away = record(STAYING[0], until_s=7.0)
+    core.on_subscribe("accesspoint-1", Subscribe(OLD_EPOCH, 1, "connpoint-1", put_away))
+    assert core.scaling.is_in_a_hurry
+    assert not any(isinstance(effect, Erase) for effect in core.on_second(9.0))
+    settle(core, core.on_configuration(GIVEN_UP))
+    assert [effect.ids for effect in core.on_second(10.0) if isinstance(effect, Erase)] == [[put_away.id]]
 
 
 def test_refuse_is_removed_bit_by_bit_and_other_messages_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:

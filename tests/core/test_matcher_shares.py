@@ -16,7 +16,7 @@ def counting(holdings: Holdings, *, new_epoch: bool) -> list[str]:
     """The ids that count, as every question sees them."""
     hidden = holdings.shares.hidden(new_epoch=new_epoch)
     found = sorted(id for id in holdings.index.ids() if holdings.get(id, hidden) is not None)
-    records, cursor = holdings.page(FindSubscriptions(1, 1, "connpoint-1"), hidden, 0.0)
+    records, cursor = holdings.page(FindSubscriptions(1, 1, "connpoint-1"), hidden)
     assert (sorted(known.id for known in records), cursor) == (found, "")
     return found
 

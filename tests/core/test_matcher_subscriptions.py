@@ -141,23 +141,25 @@ def test_many_that_end_at_once_end_part_by_part_between_messages(monkeypatch: py
     assert core.expired == 5
 
 
-def test_what_is_over_is_in_no_list_also_before_it_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_over_is_found_until_it_ends_and_then_as_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In between it would count nowhere, and a `distinct` one of the same subscriber would give again what it gave."""
     monkeypatch.setattr(core_module, "_ENDS_AT_ONCE", 1)
-    given = [record(f"s-{n}", until_s=until_s) for n, until_s in ((1, NOW - 2), (2, NOW), (3, NOW + 1))]
+    given = [record(f"s-{n}", until_s=until_s, distinct=True) for n, until_s in ((1, NOW - 2), (2, NOW), (3, NOW + 1))]
     core = matcher(*given, clock_ns=int(NOW * 1e9))
-    core.on_second(NOW)
-    assert "s-2" in core.index
 
-    def found(**asked: Any) -> list[str]:
-        (send,) = core.on_find_subscriptions("accesspoint-1", FindSubscriptions(1, 5, "connpoint-1", **asked))
+    def found(*, ended: bool) -> list[str]:
+        asked = FindSubscriptions(1, 5, "connpoint-1", subscriber=given[0].subscriber, ended=ended)
+        (send,) = core.on_find_subscriptions("accesspoint-1", asked)
         assert isinstance(send, Send)
         (answer,) = send.messages
         assert isinstance(answer, SubscriptionsFound)
         return [known.id for known in answer.records]
 
-    assert found() == ["s-3"]
-    assert found(subscriber=record("s-2").subscriber) == ["s-3"]
-    assert (found(id="s-2"), found(id="s-3")) == ([], ["s-3"])
+    looks = [(found(ended=False), found(ended=True))]
+    for part in (core.on_second, lambda _now_s: core.on_continue()):
+        part(NOW)
+        looks.append((found(ended=False), found(ended=True)))
+    assert looks == [(["s-1", "s-2", "s-3"], []), (["s-2", "s-3"], ["s-1"]), (["s-3"], ["s-1", "s-2"])]
 
 
 def test_the_store_ends_what_it_lets_go_of_and_the_index_still_has() -> None:
@@ -174,5 +176,15 @@ def test_an_end_that_is_moved_again_and_again_does_not_fill_the_memory(monkeypat
         endings.note(record("s-1", until_s=NOW + moved))
         endings.note(record("s-2", until_s=NOW + 2 * moved))
     assert len(endings) <= 15
-    assert list(endings.passed(NOW + 1998)) == ["s-1", "s-2"]
-    assert list(endings.passed(NOW + 1998)) == []
+    assert endings.passed(NOW + 1998, 100) == ["s-1", "s-2"]
+    assert endings.passed(NOW + 1998, 100) == []
+
+
+def test_a_step_looks_at_so_many_ends_also_when_most_count_no_more() -> None:
+    endings = endings_module.Endings()
+    for moved in range(50):
+        endings.note(record("s-1", until_s=NOW + moved))
+    assert endings.passed(NOW + 99, 40) == []
+    assert endings.has_passed(NOW + 99)
+    assert endings.passed(NOW + 99, 40) == ["s-1"]
+    assert not endings.has_passed(NOW + 99)

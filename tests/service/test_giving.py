@@ -237,6 +237,25 @@ async def test_one_that_is_changed_begins_anew(stage: Stage) -> None:
     assert stage.delivered() == [b"p1"]
 
 
+# What is over
+
+
+async def test_one_that_is_over_is_in_no_list_though_no_matcher_has_ended_it_yet(stage: Stage) -> None:
+    """And counts until then: what it was given is not given again."""
+    stage.publish(5)
+    now_s = time.time()
+    over = SubscriptionRecord("a", "anna", "connpoint-2", "", now_s - 9, until_s=now_s - 1, distinct=True)
+    stage.matchers.stored["a"] = replace(over, given_from_s=now_s - 60)
+    assert [page async for page in stage.subscribing.find_all("anna")] == [[]]
+    with pytest.raises(problems.Problem, match="subscription"):
+        await stage.subscribing.find("a")
+    stage.matchers.stored["a"] = replace(stage.matchers.stored["a"], until_s=now_s + 60)
+    assert (await stage.subscribing.find("a")).id == "a"
+    stage.matchers.stored["a"] = replace(stage.matchers.stored["a"], until_s=now_s - 1)
+    await stage.subscribe()
+    assert stage.delivered() == []
+
+
 # What a failure leaves
 
 
