@@ -40,7 +40,8 @@ class Kills(Totals, kw_only=True):
     def wrong(self) -> list[str]:
         """What had to be sent again after a crash may come late, so order is reported only."""
         ends = [f"{kill.participant} in {kill.hit}: {kill.state}" for kill in self.kills if not kill.by_rule]
-        return [*self.wrong_in_ledger(order_counts=False), *ends]
+        never = [f"{participant} was never killed in {phase}" for participant, phase in self.never_hit()]
+        return [*self.wrong_in_ledger(order_counts=False), *ends, *never]
 
     def never_hit(self) -> list[Case]:
         aimed = [Case(kill.participant, kill.aimed) for kill in self.kills if kill.participant != NO_KILL]

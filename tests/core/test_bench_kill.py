@@ -175,11 +175,13 @@ def test_a_rate_that_was_not_kept_is_said() -> None:
 
 
 def test_what_is_wrong_after_kills() -> None:
-    assert killed(out_of_order=3).wrong() == []
-    assert killed(sent=400).wrong() == [f"{400 - killed().received} lost"]
-    assert killed(kept=12).wrong() == ["12 subscriptions instead of 13"]
+    hit = [ATTEMPTS[0], ATTEMPTS[2]]
+    assert killed(hit, out_of_order=3).wrong() == []
+    assert killed(hit, sent=400).wrong() == [f"{400 - killed().received} lost"]
+    assert killed(hit, kept=12).wrong() == ["12 subscriptions instead of 13"]
+    assert killed().wrong() == ["exitpoint was never killed in flushing"]
     bad = ATTEMPTS[1]._replace(scaled=scaled(110.0, "aborted", "died"))
-    assert killed([bad]).wrong() == ["exitpoint in ending: aborted"]
+    assert killed([*hit, bad._replace(case=Case(EXITPOINT, "ending"))]).wrong() == ["exitpoint in ending: aborted"]
     assert "against the rule" in kill_table(killed([bad]))
 
 
