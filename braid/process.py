@@ -42,9 +42,7 @@ def main(layer: Layer, make: Callable[[str, Settings, int], Slice]) -> None:
         sys.exit(f"{parser.prog}: which ZooKeeper? Give --zookeeper host:port, or start everything with ./dev up")
     configure_logs(settings.logs, slice=given.name or layer)
     sys.setswitchinterval(0.0005)  # the thread that writes the log waits for the interpreter at most so long
-    # Messages live shortly and hold no cycles, so little is to be found. What a collection of young objects goes through
-    # is done in one step of the event loop, so it must not be very many; old ones are gone through seldom.
-    gc.set_threshold(10_000, 20, 250)
+    gc.set_threshold(50_000, 20, 50)  # messages live shortly and hold no cycles
 
     async def run() -> int:
         if given.name:
