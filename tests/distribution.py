@@ -16,6 +16,7 @@ WITH_PROCESSES = (
     "tests/cluster/test_scaling.py",
     "tests/cluster/test_zookeeper_away.py",
     "tests/cluster/test_upgrading.py",
+    "tests/cluster/test_followed.py",
     "tests/cluster/test_launcher_processes.py",
     "tests/cluster/test_delivery.py",
     "tests/cluster/test_launcher_scaling.py",

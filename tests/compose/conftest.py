@@ -15,7 +15,7 @@ WANTED = "COMPOSE_TESTS"
 def docker() -> Iterator[Docker]:
     """Images are built, nothing is started. When it ends, nothing of it is left."""
     if not os.environ.get(WANTED):
-        pytest.skip("a cluster in containers takes minutes; ./dev test --compose starts one")
+        pytest.skip(f"a cluster in containers takes minutes; ./dev test --compose starts one ({WANTED}=1 asks for it)")
     project = f"braidtest{os.getpid()}"
     ports = {name: str(free_port()) for name in ("API_PORTS", "PROMETHEUS_PORT")}
     try:

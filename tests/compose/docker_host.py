@@ -26,7 +26,7 @@ class Unusable(Exception):
 
 
 class Docker:
-    """Runs docker and compose; `variables` are those of docker-compose.yml."""
+    """Runs docker and compose; `variables` are those of docker-compose.yml. Raises `Unusable` without compose."""
 
     def __init__(self, host: str | None, project: str, variables: Mapping[str, str]) -> None:
         self.project = project
@@ -34,7 +34,7 @@ class Docker:
         self._environment = {**os.environ, **variables, "COMPOSE_PROJECT_NAME": project}
         if host is not None:
             self._environment["DOCKER_HOST"] = host
-        self._compose = ["docker", "compose"] if self._succeeds("docker", "compose", "version") else ["docker-compose"]
+        self._compose = self._find_compose()
 
     def docker(self, *arguments: str, timeout_s: float = 120.0, given: bytes = b"") -> str:
         return self._run(["docker", *arguments], timeout_s, given)
@@ -56,6 +56,13 @@ class Docker:
             command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=True
         )
         return done.stdout.decode(errors="replace")
+
+    def _find_compose(self) -> list[str]:
+        if self._succeeds("docker", "compose", "version"):
+            return ["docker", "compose"]
+        if shutil.which("docker-compose") is None:
+            raise Unusable("docker is here without compose; on Debian: apt-get install docker-compose")
+        return ["docker-compose"]
 
     def _succeeds(self, *command: str) -> bool:
         return subprocess.run(command, env=self._environment, capture_output=True, check=False).returncode == 0
@@ -97,19 +104,32 @@ def ensure_base(docker: Docker) -> None:
         with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
             docker.docker(*command, timeout_s=PULL_S)
             return
-    if shutil.which("debootstrap") is None or os.geteuid() != 0:
-        raise Unusable(
-            f"{BASE} cannot be pulled, and only root can make it with debootstrap (apt-get install debootstrap)"
-        )
+    if os.geteuid() != 0:
+        raise Unusable(f"{BASE} cannot be pulled, and only root can make it with debootstrap")
+    if shutil.which("debootstrap") is None:
+        raise Unusable(f"{BASE} cannot be pulled, and there is no debootstrap to make it (apt-get install debootstrap)")
     with tempfile.TemporaryDirectory(prefix="braid-base-") as directory:
         root = Path(directory) / "root"
-        with (Path(directory) / "log").open("wb") as log:
-            subprocess.run(["debootstrap", "--variant=minbase", "bookworm", root], stdout=log, stderr=log, check=True)
+        _debootstrap(root)
         shutil.rmtree(root / "var/cache/apt/archives")
         shutil.rmtree(root / "var/lib/apt/lists")
         changes = _trust_what_is_trusted_here(root)
         packed = subprocess.run(["tar", "--create", "--directory", root, "."], capture_output=True, check=True)
         docker.docker("import", *changes, "-", BASE, given=packed.stdout)
+
+
+def _debootstrap(root: Path) -> None:
+    """Packages may be as far away as the registry was."""
+    command = ["debootstrap", "--variant=minbase", "bookworm", str(root)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        why = _last_line(done.stdout.decode(errors="replace"))
+        raise Unusable(f"{BASE} cannot be pulled, and debootstrap cannot make it: {why}")
+
+
+def _last_line(output: str) -> str:
+    """A test that is skipped has one line for the reason."""
+    return output.strip().rpartition("\n")[2]
 
 
 def _trust_what_is_trusted_here(root: Path) -> list[str]:
@@ -146,8 +166,8 @@ def _own_daemon(directory: Path) -> Iterator[str]:
         deadline = time.monotonic() + DAEMON_S
         while subprocess.run(["docker", "--host", host, "info"], capture_output=True, check=False).returncode:
             if daemon.poll() is not None or time.monotonic() > deadline:
-                last = (directory / "dockerd.log").read_text(errors="replace")[-1000:]
-                raise Unusable(f"dockerd does not start here:\n{last}")
+                why = _last_line((directory / "dockerd.log").read_text(errors="replace"))
+                raise Unusable(f"dockerd does not start here: {why}")
             time.sleep(0.2)
         yield host
     finally:

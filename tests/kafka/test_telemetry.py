@@ -1,9 +1,6 @@
 """Samples into a real topic of Kafka, and from there through Spark's own source into windows."""
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,14 +18,13 @@ from braid.telemetry.kafka_sink import KafkaSink, Topic
 from braid.telemetry.sample import Sample, decode_sample, encode_sample
 from braid.telemetry.totals import total_of
 from coordinator.kafka import KafkaServer
+from tests.kafka.spark_source import FOLLOW_S_MAX, follow
 from tests.service.in_process import client_of, in_process_cluster
 from tests.service.waiting import until
 from tests.service.zookeeper_fixture import ZooKeeperServer
 from tests.spark.telemetry_cases import sample
 
 pytestmark = pytest.mark.slow
-
-FOLLOW_S_MAX = 240  # with what Spark has to fetch the first time
 
 
 def sink_to(kafka: KafkaServer, topic: str, slice: str = "matcher-1", sending_s_max: float = 10.0) -> KafkaSink:
@@ -82,7 +78,7 @@ async def test_a_sink_that_never_reached_kafka_is_closed_in_time(tmp_path: Path)
         await sink.close()
 
 
-@pytest.mark.timeout(FOLLOW_S_MAX + 60)
+@pytest.mark.timeout(2 * FOLLOW_S_MAX + 60)
 async def test_a_cluster_is_followed_through_kafka(
     running_kafka: KafkaServer, zookeeper: ZooKeeperServer, tmp_path: Path
 ) -> None:
@@ -130,16 +126,3 @@ async def send(kafka: KafkaServer, topic: str, values: Sequence[bytes]) -> None:
         sink.put(Line(number, value))
     await until(lambda: sent() == before + len(values))
     await sink.close()
-
-
-def follow(kafka: KafkaServer, topic: str, tmp_path: Path) -> dict[str, Any]:
-    places = ("--checkpoint", str(tmp_path / "checkpoint"), "--out", str(tmp_path / "windows"))
-    where = ("--source", "kafka", "--bootstrap", kafka.bootstrap, "--topic", topic)
-    command = (sys.executable, "-m", "braid.cli", "experiment", "follow", *where, *places, "--once", "--json")
-    options = ("--window", "5s", "--late", "5s", "--master", "local[2]")
-    done = subprocess.run((*command, *options), capture_output=True, text=True, timeout=FOLLOW_S_MAX, check=False)
-    if done.returncode and "from Maven Central" in done.stderr:
-        pytest.skip(" ".join(done.stderr.split()))
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.streaming.samples import samples_of
-from tests.spark.conftest import SMALL
 from tests.spark.generating import KINDS
+from tests.spark.small import SMALL
 from tests.spark.windowing import a_sample, a_sample_and_others
 from tests.spark.workload_cases import published, rows_of
 
