@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
+from benchmarks.stillness import until_still
 from tests.cluster.clients import SENSORS, Address, Publisher, Subscriber
 from tests.cluster.newcomers import Newcomer
 
@@ -61,12 +62,12 @@ class Traffic:
                         task.result()
 
     async def _settle(self) -> None:
-        """Until nothing is missing, or long enough that it never will come."""
+        """Until nothing is missing, or long enough that it never will come; then until no repetition comes."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLES_S):
                 while self.lost():
                     await asyncio.sleep(0.1)
-        await asyncio.sleep(0.5)  # a repetition would come after the original
+        await until_still(self._came)
 
     def lost(self) -> list[str]:
         by_subscribers = [
@@ -129,6 +130,11 @@ class Traffic:
     @property
     def subscribed(self) -> int:
         return sum(len(newcomer.acknowledged) for newcomer in self.newcomers)
+
+    def _came(self) -> int:
+        """Everything, also what came twice, and over connections that are lost."""
+        to_newcomers = sum(len(got) for newcomer in self.newcomers for got in newcomer.received.values())
+        return to_newcomers + sum(len(received) for _, received in self._streams())
 
     def _streams(self) -> list[tuple[str, list[str]]]:
         return [

@@ -26,6 +26,7 @@ def problems_of(simulation: "Simulation") -> list[str]:
         *(f"misplaced: {text}" for text in misplaced_publications(simulation)),
         *(f"unknown: {text}" for text in unknown(simulation)),
         *(f"violation: {text}" for text in violations(simulation)),
+        *(f"too early: {text}" for slice in simulation.slices for text in slice.too_early),
     ]
 
 

@@ -73,6 +73,7 @@ class SimulatedMatcher(TickingSlice):
         self._continuing = False
 
     def on_configuration(self, configuration: Configuration) -> None:
+        self.hearing.configuration = configuration
         self.perform(self.core.on_configuration(configuration))
 
     def on_peer_up(self, peer: Node) -> None:
@@ -106,6 +107,7 @@ class SimulatedMatcher(TickingSlice):
             self.perform(effects)
 
     def _handle_scaling(self, name: str, message: Any) -> Sequence[Any]:
+        self.hearing.note(name, message)
         scaling = self.core.scaling
         effects: Sequence[Any]
         match message:

@@ -11,6 +11,7 @@ from braid.scaling import Report, ReportStep
 from braid.topology import Configuration, Registration
 from services.accesspoint.core import AccessPointCore
 from services.exitpoint.core import ExitPointCore
+from tests.simulation.hearing import Hearing
 from tests.simulation.network import Network, Node, Scheduler
 from tests.simulation.zookeeper import SimulatedZooKeeper, registration_of
 
@@ -25,11 +26,14 @@ class SimulatedSlice(Node):
         self.session = False
         self.last_words = True  # of connection points to access points that leave
         self.deaf = False  # hears nothing from ZooKeeper, although its session lives
+        self.hearing = Hearing()
+        self.too_early: list[str] = []  # what it said of a scaling without having heard it
         self.may_register: Callable[[], bool] = lambda: True  # the registration of the process before it has ended
 
     def start(self) -> None:
         self.incarnation += 1
         self.alive, self.answers, self.deaf = True, False, False
+        self.hearing = Hearing()
         self.scheduler.note(f"{self.name} starts, incarnation {self.incarnation}")
         self.reset()
         self.connect()
@@ -83,6 +87,8 @@ class SimulatedSlice(Node):
 
     def _report(self, step: ReportStep) -> None:
         """However long ZooKeeper is away."""
+        missing = self.hearing.missing(self.layer, step.step)
+        self.too_early += [f"{step.step} of {self.name} before {word}" for word in missing]
         incarnation = self.incarnation
 
         def report() -> None:
@@ -135,6 +141,7 @@ class SimulatedAccessPoint(TickingSlice):
         self.core = AccessPointCore(self.name, self.clock_ns, keeps_publications=True)
 
     def on_configuration(self, configuration: Configuration) -> None:
+        self.hearing.configuration = configuration
         self.network.drop(self, "matcher", configuration.union("matcher"))
         self.perform(self.core.on_configuration(configuration, self.scheduler.now_s))
 
@@ -189,6 +196,7 @@ class SimulatedExitPoint(TickingSlice):
         self.perform(self.core.on_connpoints(connpoints))
 
     def on_configuration(self, configuration: Configuration) -> None:
+        self.hearing.configuration = configuration
         self.perform(self.core.scaling.on_configuration(configuration))
 
     def on_peer_up(self, peer: Node) -> None:
@@ -202,6 +210,7 @@ class SimulatedExitPoint(TickingSlice):
             self.perform(self.core.on_confirmed_elsewhere(run, self.scheduler.now_s))
         elif kind is messages.ChangeMatcherOnExitPoint:
             for message in run:
+                self.hearing.note(sender.name, message)
                 self.perform(self.core.scaling.on_change_matcher_on_exit_point(sender.name, message))
         else:
             assert kind is messages.Received

@@ -14,13 +14,14 @@ from braid.topology import Configuration
 from services.accesspoint import core as accesspoint_core
 from services.accesspoint import scaling as accesspoint_scaling
 from services.accesspoint.scaling import AccessPointScaling, Buffers
+from services.exitpoint.scaling import ExitPointScaling
 from services.matcher import scaling as matcher_scaling
 from services.matcher.announcing import Announcing
 from services.matcher.calls import LatestCalls
 from services.matcher.handing_over import HandingOver
 from services.matcher.holdings import Holdings
 from services.matcher.scaling import MatcherScaling
-from services.matcher.scaling_states import AllStarted, State
+from services.matcher.scaling_states import AllCut, AllEnded, AllStarted, Heard, State
 from services.matcher.shares import Shares
 from services.matcher.transfer import Transfer
 from tests.simulation.cluster import Simulation
@@ -59,15 +60,34 @@ def no_keeping_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AccessPointScaling, "keeps_back", False)
 
 
-def snapshot_at_the_first_start_scale(patch: pytest.MonkeyPatch) -> None:
+def _go_on_when(patch: pytest.MonkeyPatch, state: State, heard: Callable[[Heard], Any], event: Any) -> None:
     def due(self: MatcherScaling) -> Any:
         change = self.change
-        if self.state is State.STARTING and change is not None and self._of(change.to.epoch).started:
-            return AllStarted()
-        return original(self)
+        is_heard = self.state is state and change is not None and heard(self._of(change.to.epoch))
+        return event if is_heard else original(self)
 
     original = MatcherScaling._due
     patch.setattr(MatcherScaling, "_due", due)
+
+
+def snapshot_at_the_first_start_scale(patch: pytest.MonkeyPatch) -> None:
+    _go_on_when(patch, State.STARTING, lambda heard: heard.started, AllStarted())
+
+
+def changed_at_the_first_cut(patch: pytest.MonkeyPatch) -> None:
+    _go_on_when(patch, State.READY, lambda heard: heard.cut, AllCut())
+
+
+def ended_at_the_first_scale_end(patch: pytest.MonkeyPatch) -> None:
+    _go_on_when(patch, State.CHANGED, lambda heard: heard.ended, AllEnded())
+
+
+def updated_at_the_first_cut(patch: pytest.MonkeyPatch) -> None:
+    def update_when_cut(self: ExitPointScaling) -> Any:
+        change = self._change
+        return self._update() if change is not None and self._cuts.get(change.to.epoch) else []
+
+    patch.setattr(ExitPointScaling, "_update_when_cut", update_when_cut)
 
 
 def changes_are_not_sent_behind_the_copy(patch: pytest.MonkeyPatch) -> None:
@@ -216,6 +236,10 @@ def answered_before_access_points_have_passed(patch: pytest.MonkeyPatch) -> None
         (no_keeping_back, "misplaced", ScalingSimulation),
         (no_keeping_back, "lost", ScalingSimulation),
         (snapshot_at_the_first_start_scale, "misplaced", from_seed(37, LateScalingSimulation)),
+        (snapshot_at_the_first_start_scale, "too early", ScalingSimulation),
+        (changed_at_the_first_cut, "too early", ScalingSimulation),
+        (ended_at_the_first_scale_end, "too early", ScalingSimulation),
+        (updated_at_the_first_cut, "too early", ScalingSimulation),
         (changes_are_not_sent_behind_the_copy, "misplaced", LateScalingSimulation),
         (what_ends_while_it_is_copied_stays, "misplaced", LateScalingSimulation),
         (chunks_are_taken_in_any_order, "misplaced", from_seed(31, LinksOfMatchersBreak)),
