@@ -286,6 +286,7 @@ class KafkaLog:
             if names:
                 await self._topic.commit(names)
                 core.on_named(names, time.time())
+                self._has_room.set()  # of what is read again, nothing is sent under the name before any more
         except Unavailable as error:
             self._complain("the name of a log cannot be written down", str(error))
             await asyncio.sleep(_PAUSE_S)
@@ -312,8 +313,8 @@ class KafkaLog:
         for partition, (begins, ends) in (await self._topic.bounds(partitions)).items():
             log.error("records of the ingress log are gone", partition=partition, begins=begins, ends=ends)
             position = core.position(partition) or 0
-            is_shorter = position > ends
-            if begins <= position <= ends and partition not in self._unnamed:
+            is_shorter = core.is_shorter(partition, ends)
+            if not is_shorter and begins <= position <= ends and partition not in self._unnamed:
                 log.error("the log was shorter a moment ago; what was written since may not be read", position=position)
             first_ms = await self._topic.first_written_ms(partition) if is_shorter else None
             core.on_lost(partition, begins, ends, first_ms, time.time())

@@ -13,6 +13,8 @@ Invariants, besides those of `retrying.py`:
 - A batch is sent only when it was read, so it is in the log, and whoever comes next reads it too.
 - What is committed is confirmed: everything before the offset, and what the note names behind it.
 - A log that gets its name here, not from its first record, is sent under it only when the name is committed.
+- What was sent under a name is sent under it until it is confirmed, or what Kafka still has of it is read again under
+  another name that is committed. No watermark of the first name passes that.
 - Nothing else about a partition is known to one connection point alone. So two that see to the same one send the same
   batches under the same numbers, each with a watermark that is true, and one that is too late harms nobody.
 """
@@ -48,6 +50,16 @@ class Record(msgspec.Struct, frozen=True):
 _decode = msgspec.msgpack.Decoder(Logged).decode
 
 
+class _LogOrigin(Origin):
+    """One name of a log."""
+
+    is_held = False  # its watermark stays where it is
+
+    def advance(self) -> None:
+        if not self.is_held:
+            super().advance()
+
+
 class _Partition:
     """One that is ours."""
 
@@ -56,13 +68,17 @@ class _Partition:
         self.position: int | None = None  # the next offset to read; None until what is committed is known
         self.log: int | None = None
         self.is_named = True  # else its name has to be committed before anything is sent
-        self.origin: Origin | None = None  # None until there is something
-        self.before: Origin | None = None  # what Kafka has lost of this log, and is not confirmed
+        self.origin: _LogOrigin | None = None  # None until there is something
+        self.before: list[_LogOrigin] = []  # under names that it had: what Kafka has lost of it, and is not confirmed
+        self.read_again: list[int] = []  # of the last of these, what Kafka still has; until the next name is committed
         self.first_attempt = 0
         self.confirmed: set[int] = set()  # what somebody before us saw confirmed behind the committed offset
         self.confirmed_until = 0  # behind the last of these
         self.committed: Committed | None = None
         self.committed_s = 0.0
+
+    def set_confirmed(self, offsets: set[int]) -> None:
+        self.confirmed, self.confirmed_until = offsets, max(offsets, default=-1) + 1
 
 
 class PartitionsCore(RetryLoop):
@@ -123,8 +139,7 @@ class PartitionsCore(RetryLoop):
             return
         one.log = committed.log
         one.committed, one.committed_s = committed, now_s
-        one.confirmed = {offset for first, last in committed.confirmed for offset in range(first, last + 1)}
-        one.confirmed_until = max(one.confirmed, default=0) + 1
+        one.set_confirmed({offset for first, last in committed.confirmed for offset in range(first, last + 1)})
 
     def position(self, partition: int) -> int | None:
         one = self._ours.get(partition)
@@ -135,44 +150,59 @@ class PartitionsCore(RetryLoop):
         one = self._ours.get(partition)
         if one is None or one.position is None:
             return
-        if one.position <= ends:
+        if ends >= _known_until(one):
             self.missing += max(0, begins - one.position)
             one.position = max(begins, one.position)
+            one.read_again = [sequence for sequence in one.read_again if sequence > begins]
             return
+        self._set_aside(one)
         if _is_cut_off(one, begins, first_ms):
-            self._go_on_at_the_end(one, begins, ends)
+            there = range(begins, ends)
+            one.position = max(begins, min(one.position, ends))
         else:
-            self._set_aside(one, range(0))
-            one.position, one.confirmed = begins, set()
-        one.confirmed_until = max(one.confirmed, default=0) + 1
+            there = range(0)
+            one.position = begins
+        one.set_confirmed({offset for offset in one.confirmed if offset >= one.position and offset in there})
+        one.read_again = [sequence for sequence in one.read_again if sequence - 1 in there]
         one.committed = None
         self._name_anew(one, now_s)
 
-    def _go_on_at_the_end(self, one: _Partition, begins: int, ends: int) -> None:
-        """The log is the one it was, without its last records. What is still in it and not confirmed is read again."""
-        origin = one.origin
-        if origin is None:
-            one.position, one.confirmed = ends, set()
-            return
-        one.position = max(begins, min(origin.watermark, ends))
-        one.confirmed = {offset for offset in range(one.position, ends) if offset + 1 not in origin.pending}
-        self._set_aside(one, range(begins, ends))
+    def is_shorter(self, partition: int, ends: int) -> bool:
+        """Whether a log that ends there has lost something which was in it."""
+        one = self._ours.get(partition)
+        return one is not None and one.position is not None and ends < _known_until(one)
 
-    def _set_aside(self, one: _Partition, there: range) -> None:
-        """Of what was sent and is not confirmed, what Kafka has no more is kept, before and behind the offsets that are
-        there, and sent until it is; as long as the partition is ours, since nobody else can.
+    def _set_aside(self, one: _Partition) -> None:
+        """What was sent and is not confirmed goes on under the name that it has. What Kafka has no more, as long as the
+        partition is ours, since nobody else can send it; the rest until `_leave_before`.
         """
         origin, one.origin = one.origin, None
         if origin is None:
             return
-        self._forget(one.before)
-        for sequence in [sequence for sequence in origin.pending if sequence - 1 in there]:
-            self._drop(origin, sequence)
-        origin.advance()
-        if origin.pending:
-            origin.is_open, one.before = False, origin
-        else:
-            self._forget(origin)
+        assert one.position is not None
+        one.confirmed |= {o for o in range(origin.watermark, one.position) if o + 1 not in origin.pending}
+        one.position, one.read_again = origin.watermark, list(origin.pending)
+        one.before.append(origin)
+        self._close(origin)
+
+    def _leave_before(self, one: _Partition) -> None:
+        """The next name is committed: what Kafka still has is read again under it, but for what is confirmed by now."""
+        for sequence in one.read_again:
+            origin = one.before[-1]
+            if self._drop(origin, sequence) is None:
+                one.confirmed.add(sequence - 1)
+            else:
+                origin.is_held = True  # whoever has not heard of the next name sends this one under the old name
+        one.set_confirmed(one.confirmed)
+        one.read_again = []
+        for origin in one.before:
+            self._close(origin)
+        one.before = [origin for origin in one.before if origin.pending]
+
+    def _close(self, origin: Origin) -> None:
+        origin.is_open = False
+        if not origin.pending:
+            self._origins.pop(origin.name, None)
 
     def _name_anew(self, one: _Partition, now_s: float) -> None:
         """By the time: numbers are given again that were given before, and must not be taken for those."""
@@ -192,16 +222,16 @@ class PartitionsCore(RetryLoop):
         for partition, committed in written.items():
             one = self._ours.get(partition)
             if one is not None and one.log == committed.log:
+                self._leave_before(one)
                 one.is_named, one.committed, one.committed_s = True, committed, now_s
 
     def _leave(self, one: _Partition) -> None:
         """Whoever sees to it now reads from what is committed."""
-        self._forget(one.origin)
-        self._forget(one.before)
+        for origin in (*one.before, one.origin):
+            if origin is not None:
+                self._forget(origin)
 
-    def _forget(self, origin: Origin | None) -> None:
-        if origin is None:
-            return
+    def _forget(self, origin: Origin) -> None:
         for sequence in list(origin.pending):
             self._drop(origin, sequence)
         self._origins.pop(origin.name, None)
@@ -227,13 +257,13 @@ class PartitionsCore(RetryLoop):
                 origin.advance()
         return sends
 
-    def _origin_of(self, partition: int, one: _Partition, record: Record) -> Origin:
+    def _origin_of(self, partition: int, one: _Partition, record: Record) -> _LogOrigin:
         if one.origin is None:
             assert one.position is not None
             if one.log is None:
                 one.log = record.written_ms
             name = f"{log_name(partition)}.{one.log:x}"
-            one.origin = self._origins[name] = Origin(name, one.position + 1, is_open=True)
+            one.origin = self._origins[name] = _LogOrigin(name, one.position + 1, is_open=True)
         return one.origin
 
     def _batch_of(self, one: _Partition, origin: Origin, record: Record) -> Batch | None:
@@ -293,6 +323,12 @@ class PartitionsCore(RetryLoop):
         pending = (sequence - 1 for sequence in origin.pending)
         behind = ranges_between(pending, offset, origin.next_sequence - 1) if origin.pending else ()
         return Committed(offset, one.log, behind)
+
+
+def _known_until(one: _Partition) -> int:
+    """Behind the last offset that has been in the log for sure."""
+    assert one.position is not None
+    return max(one.position, one.confirmed_until, *one.read_again)  # a sequence is its offset plus one
 
 
 def _is_cut_off(one: _Partition, begins: int, first_ms: int | None) -> bool:

@@ -223,7 +223,7 @@ def test_what_was_deleted_and_is_not_confirmed_is_kept_with_what_is_cut_off() ->
     core = reading()
     read(core, *(record(offset, EVEN) for offset in range(100)))
     core.on_lost(0, 60, 90, BEGAN_MS + 60, 200.0)
-    assert core.positions() == {0: 60}
+    assert name(core, 200.0) == {0: Committed(60, 200_000)}
     assert [*core._origins[ORIGIN].pending] == [*range(1, 61), *range(91, 101)]
 
 
@@ -265,6 +265,121 @@ def test_an_offset_that_was_set_by_hand_begins_another_origin_each_time(now_s: f
     (send,) = read(core, record(2, EVEN))
     assert send.messages[0].origin == f"ingress-0.{int(now_s * 1000):x}"
     assert name(core, now_s) == {}
+
+
+def pairs(sends: list[Send]) -> list[tuple[str, int]]:
+    return [(message.origin, message.sequence) for send in sends for message in send.messages]
+
+
+def test_until_the_name_is_committed_all_is_sent_under_the_old_one() -> None:
+    """Whoever finds the old note sends what is still there under the old name: no watermark may have passed it."""
+    core = cut_off()
+    assert sent(core.on_tick(300.0)) == [("accesspoint-1", 3, 0, 2), ("accesspoint-1", 6, 3, 2)]
+    assert confirm(core, 6) == [6]
+    assert sent(core.on_tick(400.0)) == [("accesspoint-1", 3, 0, 2)]
+
+
+def test_no_watermark_passes_what_is_sent_under_another_name() -> None:
+    """Somebody who has not heard of the other name may still send it."""
+    core = reading()
+    read(core, *(record(offset, EVEN) for offset in range(8)))
+    confirm(core, 1, 2, 4, 5)
+    core.on_lost(0, 0, 4, BEGAN_MS, 200.0)
+    name(core, 200.0)
+    confirm(core, 6)
+    assert sent(core.on_tick(300.0)) == [("accesspoint-1", 7, 0, 2), ("accesspoint-1", 8, 7, 2)]
+
+
+def test_what_is_confirmed_before_the_name_is_committed_is_not_sent_under_it() -> None:
+    core = cut_off()
+    found = core.to_name()
+    confirm(core, 3, 6)
+    core.on_named(found, 200.0)
+    assert core.window_publications == 0
+    assert core.to_commit(200.0) == {}
+    assert pairs(read(core, *(record(offset, EVEN) for offset in range(2, 5)))) == [(RENAMED, 5)]
+    confirm(core, 5, origin=RENAMED)
+    assert commit(core) == {0: Committed(5, 200_000)}
+
+
+def test_nothing_is_left_of_the_old_name_when_all_of_it_is_still_there() -> None:
+    core = reading()
+    read(core, *(record(offset, EVEN) for offset in range(6)))
+    confirm(core, 1, 2, 5, 6)
+    core.on_lost(0, 0, 4, BEGAN_MS, 200.0)
+    assert (core.window_publications, [*core._origins]) == (2, [ORIGIN])
+    name(core, 200.0)
+    assert (core.window_publications, [*core._origins]) == (0, [])
+
+
+# What is lost twice
+
+
+def test_a_second_tail_does_not_take_the_first_with_it() -> None:
+    core = cut_off()
+    name(core, 200.0)
+    read(core, *(record(offset, EVEN) for offset in range(2, 6)))
+    core.on_lost(0, 0, 5, BEGAN_MS, 210.0)
+    gone = [(ORIGIN, 6), (RENAMED, 6)]
+    assert pairs(core.on_tick(300.0)) == [(ORIGIN, 6), *[(RENAMED, n) for n in (3, 5, 6)]]
+    name(core, 300.0)
+    assert pairs(core.on_tick(400.0)) == gone
+    core.on_connpoints(())
+    assert (core.window_publications, core.on_tick(500.0)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "first_ms", "position", "kept"),
+    [
+        (0, 1, BEGAN_MS, 1, [3, 6]),
+        (0, 3, BEGAN_MS, 2, [6]),
+        (3, 4, BEGAN_MS + 3, 3, [3, 6]),  # nothing more is cut off: retention has deleted something
+        (0, 1, 250_000, 0, [3, 6]),  # made anew
+    ],
+)
+def test_a_tail_that_is_lost_before_the_name_is_committed(
+    begins: int, ends: int, first_ms: int, position: int, kept: list[int]
+) -> None:
+    """What Kafka has no more now is kept, and what is written in its places is new."""
+    core = cut_off()
+    before = core.to_name()
+    core.on_lost(0, begins, ends, first_ms, now_s=210.0)
+    assert core.positions() == {0: position}
+    if ends < 4:
+        core.on_named(before, 210.0)
+        assert core.to_name(), "that was the name of a log which had more"
+        assert pairs(core.on_tick(300.0)) == [(ORIGIN, 3), (ORIGIN, 6)]
+    (named,) = name(core, 210.0).values()
+    assert named.offset == position
+    new = range(ends, ends + 2)
+    log = f"ingress-0.{named.log:x}"
+    assert pairs(read(core, *(record(o, ODD) for o in new))) == [(log, o + 1) for o in new]
+    assert [n for origin, n in pairs(core.on_tick(400.0)) if origin == ORIGIN] == kept
+
+
+def test_a_second_tail_of_which_nothing_was_confirmed() -> None:
+    core = reading()
+    read(core, *(record(offset, EVEN) for offset in range(6)))
+    core.on_lost(0, 0, 5, BEGAN_MS, 200.0)
+    assert core.is_shorter(0, 4)
+    assert not core.is_shorter(0, 5)
+    core.on_lost(0, 0, 3, BEGAN_MS, 210.0)
+    assert name(core, 210.0) == {0: Committed(0, 210_000)}
+    assert [*core._origins[ORIGIN].pending] == [4, 5, 6]
+
+
+def test_a_log_of_which_nothing_is_left_is_not_shorter_once_more() -> None:
+    core = cut_off(begins=0, ends=0)
+    assert core.positions() == {0: 0}
+    assert not core.is_shorter(0, 0)
+
+
+def test_a_log_that_ends_before_what_its_note_names_is_shorter() -> None:
+    """What is written there now must not be taken for confirmed."""
+    core = reading(committed=Committed(3, BEGAN_MS, ((6, 7),)))
+    core.on_lost(0, 5, 6, BEGAN_MS + 5, 200.0)
+    assert name(core, 200.0) == {0: Committed(5, 200_000)}
+    assert pairs(read(core, record(5, EVEN), record(6, EVEN))) == [(RENAMED, 6), (RENAMED, 7)]
 
 
 # What is confirmed

@@ -3,24 +3,22 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from coordinator.kafka import KafkaServer
 
 FOLLOW_S_MAX = 240  # with what Spark has to fetch the first time
-FETCH_S_MAX = 30.0
 
 # The source needs it for delegation tokens, which nobody has here. Maven Central does not have it of every version that
 # it has the source of; then this one stands in.
 TOKENS = "spark-token-provider-kafka-0-10_2.13"
 TOKENS_VERSION = "4.0.0"
-TOKENS_JAR = f"https://repo1.maven.org/maven2/org/apache/spark/{TOKENS}/{TOKENS_VERSION}/{TOKENS}-{TOKENS_VERSION}.jar"
 
 
 def follow(kafka: KafkaServer, topic: str, directory: Path) -> dict[str, Any]:
@@ -41,17 +39,19 @@ def follow(kafka: KafkaServer, topic: str, directory: Path) -> dict[str, Any]:
 
 def with_tokens_of(directory: Path, missing: str) -> dict[str, str]:
     """An environment in which Spark does not look for that of its own version."""
-    jar = directory / "tokens.jar"
-    try:
-        with urllib.request.urlopen(TOKENS_JAR, timeout=FETCH_S_MAX) as response:
-            jar.write_bytes(response.read())
-    except OSError as error:
-        skip(f"{missing.rstrip()}; of version {TOKENS_VERSION}: {error}")
+    maven = shutil.which("mvn")
+    if maven is None:
+        skip(f"{missing.rstrip()}; that of version {TOKENS_VERSION} is fetched by Maven, which is not installed")
+    wanted = f"-Dartifact=org.apache.spark:{TOKENS}:{TOKENS_VERSION}"
+    copied = _run((maven, "-q", "-B", "dependency:copy", wanted, f"-DoutputDirectory={directory}"))
+    if copied.returncode:
+        skip(f"{missing.rstrip()}; of version {TOKENS_VERSION}: {copied.stdout}")
+    jar = directory / f"{TOKENS}-{TOKENS_VERSION}.jar"
     options = ("--conf", f"spark.jars.excludes=org.apache.spark:{TOKENS}", "--jars", str(jar))
     return {"PYSPARK_SUBMIT_ARGS": shlex.join((*options, "pyspark-shell"))}
 
 
-def skip(why: str) -> None:
+def skip(why: str) -> NoReturn:
     pytest.skip(" ".join(why.split()))
 
 

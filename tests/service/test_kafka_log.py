@@ -584,6 +584,31 @@ async def test_a_name_is_committed_behind_what_was_settled_before_it(monkeypatch
         assert here.sent[2].origin == f"{log_name(partition)}.{log:x}" != here.sent[0].origin
 
 
+async def test_whoever_waits_for_room_is_told_when_a_name_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gives room: what is read again is not sent under the name before any more."""
+    logs = Logs(PARTITIONS)
+    partition = hash64("p") % PARTITIONS
+    other = next(f"q{n}" for n in range(20) if hash64(f"q{n}") % PARTITIONS != partition)
+    async with point(logs, window_publications_max=4) as here:
+        for id in ("a", "b", "c", "d"):
+            await here.publish("p", id)
+        await here.until_sent("a", "b", "c", "d")
+        commit, answer = here.topic.commit, asyncio.Event()
+
+        async def slow(committed: dict[int, Committed]) -> None:
+            await asyncio.wait_for(answer.wait(), TIMEOUT_S)
+            await commit(committed)
+
+        monkeypatch.setattr(here.topic, "commit", slow)
+        logs.cut_off(partition, behind=3)
+        await until(lambda: here.log._naming is not None)
+        await here.publish(other, "x")
+        await asyncio.sleep(0.05)
+        assert here.ids() == ["a", "b", "c", "d"], "there is no room"
+        answer.set()
+        await here.until_sent("a", "b", "c", "d", "x", "a", "b", "c")
+
+
 async def test_what_is_read_while_a_name_is_committed_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What came before it was thrown away: whoever took what comes behind it would leave that out."""
     logs = Logs(PARTITIONS)
