@@ -1,9 +1,10 @@
 """The ingress log in Kafka: what is accepted here is written into the partition of its publisher, and whoever sees to
 that partition, this connection point or another one, reads it and sends it until it is confirmed.
 
-Some things go on side by side: writing (`kafka_writing.py`), reading the partitions that are ours (`_read`), writing
-down what is confirmed (`_settle`), and giving a name to those that get theirs here (`_name_anew`). `partitions.py`
-decides, and `docs/kafka-ingress.md` says why it is right.
+Some things go on side by side: writing (`kafka_writing.py`), reading the partitions that are ours (`_read`), asking
+where those begin that have fallen to us (`_find_positions`) and where those go on of which records are gone
+(`_find_lost`), writing down what is confirmed (`_settle`), and giving a name to those that get theirs here
+(`_name_anew`). `partitions.py` decides, and `docs/kafka-ingress.md` says why it is right.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ log = structlog.get_logger()
 _READ_S = 0.1  # how long is waited for records before it is asked again whose the partitions are
 _READ_MAX = 500  # records at once
 _PAUSE_S = 0.5  # after Kafka did not answer
-_PAUSE_S_MAX = 15.0  # to ask again for partitions that have no leader; doubled each time up to this
+_PAUSE_S_MAX = 15.0  # to ask again where partitions are to be read; doubled each time up to this
 _BACKLOG_S = 1.0  # how often is asked what others have confirmed
 _COMPLAIN_S = 10.0
 _encode = msgspec.msgpack.Encoder().encode
@@ -66,10 +67,12 @@ class KafkaLog:
         self._writing = KafkaWriting(topic.write, settings.ingress)
         self._claims: dict[int, int] = {}  # what is assigned now
         self._unnamed: set[int] = set()  # had no name when they were assigned: what is read of them is thrown away
-        self._ask_at_s = self._ask_pause_s = 0.0  # for partitions that did not say where they begin
+        self._ask_at_s = self._ask_pause_s = 0.0  # where partitions are to be read that have fallen to us
         self._committed: dict[int, Committed] = {}  # by partition, as far as it was last heard
         self._settled_s = self._asked_s = 0.0
         self._settling: asyncio.Task[None] | None = None
+        self._finding: asyncio.Task[None] | None = None
+        self._looking: dict[int, asyncio.Task[None]] = {}  # by partition, of which records are gone; none is assigned
         self._naming: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
@@ -98,7 +101,8 @@ class KafkaLog:
 
     async def close(self) -> None:
         await self._writing.close()
-        for task in (self._reading, self._naming):  # the first one begins the other
+        begun_by_reading = (self._finding, *self._looking.values(), self._naming)
+        for task in (self._reading, *begun_by_reading):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -229,29 +233,44 @@ class KafkaLog:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _read_some(self, core: PartitionsCore) -> None:
-        await self._find_positions(core)
+        if self._finding is None and core.wanted() and time.monotonic() >= self._ask_at_s:
+            self._finding = asyncio.get_running_loop().create_task(self._find_positions(core))
         self._assign(core)
         if self._unnamed and self._naming is None:
             self._naming = asyncio.get_running_loop().create_task(self._name_anew(core))
         if not self._claims:
-            await asyncio.sleep(_READ_S)
+            if self._finding is not None:
+                await asyncio.wait((self._finding,), timeout=_READ_S)
+            else:
+                await asyncio.sleep(_READ_S)
             return
         try:
             found = await self._topic.read(_READ_MAX, _READ_S)
         except LogLost as error:
-            await self._find_lost(core, error.partitions)
+            self._look_for(core, error.partitions)
             return
         for partition, records in found.items():
             await self._take(core, partition, records)
 
     async def _find_positions(self, core: PartitionsCore) -> None:
-        """Asks how far whoever had before what is ours has got; and where a partition begins, if that is not known.
+        """Others are read meanwhile. Who does not say it is asked again later."""
+        is_known = False
+        try:
+            is_known = await self._ask_positions(core)
+        except Unavailable as error:
+            self._complain("partitions cannot be read yet", str(error))
+        except Exception:
+            log.exception("partitions cannot be read yet")  # our own mistake; it is tried again
+        finally:
+            self._ask_pause_s = 0.0 if is_known else min(2 * self._ask_pause_s, _PAUSE_S_MAX) or _PAUSE_S
+            self._ask_at_s = time.monotonic() + self._ask_pause_s
+            self._finding = None
 
-        One that has no leader does not say so: it is asked again later, and all others are read between two askings.
+    async def _ask_positions(self, core: PartitionsCore) -> bool:
+        """How far whoever had before what is ours has got; and where a partition begins, if that is not known, which
+        one without a leader does not say. Returns whether all have answered.
         """
         wanted, claims = core.wanted(), core.claims()
-        if not wanted or time.monotonic() < self._ask_at_s:
-            return
         committed = await self._topic.committed()
         unknown = [partition for partition in wanted if partition not in committed]
         bounds = await self._topic.bounds(unknown) if unknown else {}
@@ -260,19 +279,19 @@ class KafkaLog:
             if partition not in silent and core.claims().get(partition) == claims[partition]:
                 begins, _ = bounds.get(partition, (0, 0))
                 core.on_committed(partition, committed.get(partition), begins, time.time())
-        self._ask_pause_s = (min(2 * self._ask_pause_s, _PAUSE_S_MAX) or _PAUSE_S) if silent else 0.0
-        self._ask_at_s = time.monotonic() + self._ask_pause_s
         if silent:
             self._complain("partitions cannot be read yet", f"nobody answers for {silent}")
+        return not silent
 
     def _assign(self, core: PartitionsCore) -> None:
         """Whatever is ours and of which it is known where to read.
 
-        Those without a name are among them, since nothing is committed of others; named, they are read once more.
+        Those without a name are among them, since nothing is committed of others; named, they are read once more. Those
+        of which records are gone are not, until it is known where they go on.
         """
-        positions = core.positions()
+        positions = {p: position for p, position in core.positions().items() if p not in self._looking}
         claims = {partition: claim for partition, claim in core.claims().items() if partition in positions}
-        unnamed = set(core.to_name())
+        unnamed = claims.keys() & core.to_name().keys()
         if claims != self._claims or unnamed != self._unnamed:
             self._claims, self._unnamed = claims, unnamed
             self._topic.assign(positions)
@@ -309,16 +328,37 @@ class KafkaLog:
                 return
             self._perform(core.on_records(partition, part, time.time(), time.time_ns()))
 
-    async def _find_lost(self, core: PartitionsCore, partitions: list[int]) -> None:
-        for partition, (begins, ends) in (await self._topic.bounds(partitions)).items():
-            log.error("records of the ingress log are gone", partition=partition, begins=begins, ends=ends)
-            position = core.position(partition) or 0
-            is_shorter = core.is_shorter(partition, ends)
-            if not is_shorter and begins <= position <= ends and partition not in self._unnamed:
-                log.error("the log was shorter a moment ago; what was written since may not be read", position=position)
-            first_ms = await self._topic.first_written_ms(partition) if is_shorter else None
-            core.on_lost(partition, begins, ends, first_ms, time.time())
-        self._claims = {}  # all are assigned again, at positions that are there
+    def _look_for(self, core: PartitionsCore, partitions: Iterable[int]) -> None:
+        for partition in self._claims.keys() & partitions:
+            looking = self._find_lost(core, partition, self._claims[partition], partition not in self._unnamed)
+            self._looking[partition] = asyncio.get_running_loop().create_task(looking)
+
+    async def _find_lost(self, core: PartitionsCore, partition: int, claim: int, is_named: bool) -> None:
+        """Others are read meanwhile: whoever leads this one may be gone again."""
+        try:
+            await self._ask_what_is_left(core, partition, claim, is_named)
+        except Unavailable as error:
+            self._complain("partitions cannot be read yet", str(error))
+            await asyncio.sleep(_PAUSE_S)
+        except Exception:
+            log.exception("partitions cannot be read yet")  # our own mistake; it is tried again
+            await asyncio.sleep(_PAUSE_S)
+        finally:
+            del self._looking[partition]
+
+    async def _ask_what_is_left(self, core: PartitionsCore, partition: int, claim: int, is_named: bool) -> None:
+        bounds = await self._topic.bounds([partition])
+        if partition not in bounds:
+            raise Unavailable(f"nobody answers for {[partition]}")
+        begins, ends = bounds[partition]
+        first_ms = None if begins else await self._topic.first_written_ms(partition)
+        position = core.position(partition)
+        if core.claims().get(partition) != claim or position is None:
+            return
+        log.error("records of the ingress log are gone", partition=partition, begins=begins, ends=ends)
+        if begins <= position <= ends and is_named:
+            log.error("the log was shorter a moment ago; what was written since may not be read", position=position)
+        core.on_lost(partition, begins, ends, first_ms, time.time())
 
     # What is confirmed
 

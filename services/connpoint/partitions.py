@@ -167,11 +167,6 @@ class PartitionsCore(RetryLoop):
         one.committed = None
         self._name_anew(one, now_s)
 
-    def is_shorter(self, partition: int, ends: int) -> bool:
-        """Whether a log that ends there has lost something which was in it."""
-        one = self._ours.get(partition)
-        return one is not None and one.position is not None and ends < _known_until(one)
-
     def _set_aside(self, one: _Partition) -> None:
         """What was sent and is not confirmed goes on under the name that it has. What Kafka has no more, as long as the
         partition is ours, since nobody else can send it; the rest until `_leave_before`.

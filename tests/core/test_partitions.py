@@ -361,8 +361,6 @@ def test_a_second_tail_of_which_nothing_was_confirmed() -> None:
     core = reading()
     read(core, *(record(offset, EVEN) for offset in range(6)))
     core.on_lost(0, 0, 5, BEGAN_MS, 200.0)
-    assert core.is_shorter(0, 4)
-    assert not core.is_shorter(0, 5)
     core.on_lost(0, 0, 3, BEGAN_MS, 210.0)
     assert name(core, 210.0) == {0: Committed(0, 210_000)}
     assert [*core._origins[ORIGIN].pending] == [4, 5, 6]
@@ -370,8 +368,9 @@ def test_a_second_tail_of_which_nothing_was_confirmed() -> None:
 
 def test_a_log_of_which_nothing_is_left_is_not_shorter_once_more() -> None:
     core = cut_off(begins=0, ends=0)
-    assert core.positions() == {0: 0}
-    assert not core.is_shorter(0, 0)
+    named = core.to_name()
+    core.on_lost(0, 0, 0, None, 210.0)
+    assert core.to_name() == named == {0: Committed(0, 200_000)}
 
 
 def test_a_log_that_ends_before_what_its_note_names_is_shorter() -> None:

@@ -20,6 +20,7 @@ class Logs:
         self.leaderless: dict[int, asyncio.Event] = {}  # partitions that answer nobody until then
         self.unanswered: set[int] = set()  # partitions that nobody answers for, and it is told at once
         self.takes_commits = True  # else whoever takes them is away
+        self.tells_committed = True  # else whoever knows it is away
         self.refuses = ""  # what it says to whoever writes
 
     def delete(self, partition: int, before: int) -> None:
@@ -102,6 +103,8 @@ class FakeTopic:
 
     async def committed(self) -> dict[int, Committed]:
         self._check()
+        if not self.logs.tells_committed:
+            raise Unavailable("no coordinator")
         return {partition: read_note(*kept) for partition, kept in self.logs.committed.items()}
 
     async def commit(self, committed: dict[int, Committed]) -> None:

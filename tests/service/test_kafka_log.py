@@ -2,92 +2,27 @@
 
 import asyncio
 import gc
-import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from braid.config import Settings
-from braid.content import Content
-from braid.messages import Confirmed, Publications, Send
+from braid.messages import Confirmed
 from braid.problems import Problem
 from braid.selector import hash64
 from braid.standing_in import log_name, owner_of
-from braid.topology import Configuration
 from services.connpoint.committed import Committed, read_note
 from services.connpoint.ingress import IngressCore
 from services.connpoint.ingress_log import IngressLog
 from services.connpoint.ingress_topic import LogLost, ToWrite
-from services.connpoint.kafka_log import KafkaLog
 from services.connpoint.left_over import WithLeftOver
 from services.connpoint.local_log import LocalLog
 from services.connpoint.partitions import Record
-from services.connpoint.publishing import Publishing
-from tests.service.fake_topic import FakeTopic, Logs
-from tests.service.ticking import ticked
+from tests.service.fake_topic import Logs
+from tests.service.kafka_points import ONE, OTHER, PARTITIONS, Point, point, until
 from tests.service.waiting import TIMEOUT_S
-
-PARTITIONS = 8
-ONE, OTHER = "connpoint-1", "connpoint-2"
-CONFIGURATION = Configuration(1, ("accesspoint-1",), ("matcher-1",), ("exitpoint-1",))
-
-
-class Point:
-    """The publishing side of a connection point, with what it sent."""
-
-    def __init__(self, name: str, logs: Logs, settings: Settings) -> None:
-        self.sent: list[Publications] = []
-        self.topic = FakeTopic(logs)
-        self.log = KafkaLog(name, settings, self.topic, self.perform)
-        self.publishing = Publishing(name, 0xA, self.log, settings)
-        self.log.on_configuration(CONFIGURATION)
-
-    def perform(self, sends: list[Send]) -> None:
-        self.sent += [message for send in sends for message in send.messages]
-
-    async def publish(self, publisher: str, *ids: str, wait: bool = True, trace: bool = False) -> list[str]:
-        contents = [Content(id=id) for id in ids]
-        return await self.publishing.publish(publisher, contents, wait=wait, trace=trace)
-
-    def confirm(self, *messages: Publications) -> None:
-        for message in messages:
-            self.publishing.on_confirmed(Confirmed(1, message.origin, [message.sequence]), "exitpoint-1")
-
-    def ids(self) -> list[str]:
-        return [msgspec.json.decode(content)["id"] for message in self.sent for content in message.contents]
-
-    async def until_sent(self, *ids: str) -> None:
-        await until(lambda: sorted(self.ids()) == sorted(ids), lambda: f"sent {self.ids()}")
-
-
-async def until(condition: Callable[[], bool], told: Callable[[], str] = str) -> None:
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            while not condition():
-                await asyncio.sleep(0.001)
-    except TimeoutError:
-        pytest.fail(told())
-
-
-@asynccontextmanager
-async def point(
-    logs: Logs, name: str = ONE, connpoints: tuple[str, ...] = (ONE,), **ingress: Any
-) -> AsyncIterator[Point]:
-    kafka = {"bootstrap": "kafka:9092"}
-    settings = Settings.model_validate({"ingress": {"log": "kafka", "commit_s": 0.001, **ingress}, "kafka": kafka})
-    made = Point(name, logs, settings)
-    await made.log.open()
-    await made.log.prepare()
-    made.log.on_connpoints(connpoints)
-    try:
-        async with ticked(made.publishing.on_tick, time.monotonic):
-            yield made
-    finally:
-        await made.log.close()
 
 
 async def test_acknowledged_when_kafka_has_it_and_sent_when_it_is_read() -> None:
