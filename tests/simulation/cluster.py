@@ -36,6 +36,7 @@ class Simulation:
     publishers_apart = 1009  # odd, so that those of one connection point go through several access and exit points
     sensor_count = SENSORS
     past_odds = 0.0  # of a subscription that asks for the past
+    excused_max = 0.0  # of all seeds: those in which orders of a scaling may be broken because somebody gave up waiting
     last_words = True  # connection points say to access points that leave when nothing more comes, and these wait
     ledger_kind: type[Ledger] = Ledger
 
