@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from tests.simulation.cluster import Simulation
-from tests.simulation.harder import CallsAreOvertaken
+from tests.simulation.harder import CallsAreOvertaken, EachCrashesInEachPhase
 from tests.simulation.kafka import (
     KafkaScalingSimulation,
     KafkaSimulation,
@@ -57,6 +57,7 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "deaf-scaling": DeafScalingSimulation,
     "rough-scaling": RoughScalingSimulation,
     "crashing-scaling": CrashingScalingSimulation,
+    "each-crashes-scaling": EachCrashesInEachPhase,
     "stalling-scaling": StallingScalingSimulation,
     "overtaking-scaling": CallsAreOvertaken,
     "unseen-scaling": MatchersStartAgainUnseen,

@@ -209,27 +209,27 @@ class CrashingScalingSimulation(ScalingSimulation):
     def _plan_traffic(self) -> None:
         super()._plan_traffic()
         self._awaited = self.random.choice(("gathering", *PHASES))
-        self._crashed = False
         self.scheduler.at(0.5, self._watch)
 
-    def _watch(self) -> None:
+    @property
+    def phase(self) -> str:
+        """Empty while nothing is scaled."""
         change, record = self.zookeeper.configuration.change, self.zookeeper.record
-        phase = change.phase if change is not None else "gathering" if record is not None else ""
-        if phase == self._awaited:
+        return change.phase if change is not None else "gathering" if record is not None else ""
+
+    def _watch(self) -> None:
+        if self.phase == self._awaited:
             self.scheduler.at(self.random.uniform(0, 0.05), self._strike)
         elif self.scheduler.now_s < TRAFFIC_S:
             self.scheduler.at(0.003, self._watch)
 
     def _strike(self) -> None:
-        coordinators = self.zookeeper.coordinators
         choice = self.random.random()
         if choice < 0.1:
             self.zookeeper.go_away(self.random.uniform(0.5, 6.0))
             return
         if choice < 0.2:
-            leader = next(c for c in coordinators if c.alive)
-            leader.crash()
-            self.scheduler.at(self.random.uniform(0.5, 3.0), leader.start)
+            self._crash_leader()
             return
         node = self.random.choice([slice for slice in self.slices if slice.alive])
         if choice < 0.35 and not isinstance(node, SimulatedConnPoint):
@@ -237,6 +237,11 @@ class CrashingScalingSimulation(ScalingSimulation):
             self.scheduler.at(self.random.uniform(0.5, 3.0), lambda: self._reconnect(node, node.incarnation))
             return
         self.crash(node)
+
+    def _crash_leader(self) -> None:
+        leader = next(c for c in self.zookeeper.coordinators if c.alive)
+        leader.crash()
+        self.scheduler.at(self.random.uniform(0.5, 3.0), leader.start)
 
 
 class StallingScalingSimulation(LateScalingSimulation):
