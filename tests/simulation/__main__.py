@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from tests.simulation.cluster import Simulation
+from tests.simulation.ending import EndingCrashingSimulation, EndingScalingSimulation, EndingSimulation
 from tests.simulation.harder import CallsAreOvertaken, EachCrashesInEachPhase
 from tests.simulation.kafka import (
     KafkaScalingSimulation,
@@ -75,6 +76,9 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "past-crashing": PastCrashingSimulation,
     "distinct": DistinctSimulation,
     "distinct-scaling": DistinctScalingSimulation,
+    "ending": EndingSimulation,
+    "ending-scaling": EndingScalingSimulation,
+    "ending-crashing": EndingCrashingSimulation,
     "previous": PreviousSimulation,
     "previous-scaling": PreviousScalingSimulation,
     "previous-crashing": PreviousCrashingSimulation,

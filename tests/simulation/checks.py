@@ -13,6 +13,8 @@ from tests.simulation.ledger import lost, out_of_order, twice, wrong
 from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.nodes import SimulatedExitPoint
 
+ENDED_WITHIN_S = 2.0  # a matcher looks each second, and its disk takes its time
+
 if TYPE_CHECKING:
     from tests.simulation.cluster import Simulation
 
@@ -66,13 +68,15 @@ def misplaced(simulation: "Simulation") -> list[str]:
         for place, records in (("index", kept), ("disk", matcher.disk)):
             ids = set(records)
             own = {id for id in entries if selector.matcher_of(id) == matcher.name}
-            promised = {id for id in own if entries[id].acknowledged_s is not None and not entries[id].ending}
+            over = {id for id in own if entries[id].until_s < simulation.scheduler.now_s - ENDED_WITHIN_S}
+            asked = {id for id in own if entries[id].acknowledged_s is not None and not entries[id].ending}
+            promised = asked - over
             found += [f"{id} is missing in the {place} of {matcher.name}" for id in sorted(promised - ids)]
             settled = {id for id in promised & ids if not entries[id].changing}
             found += [
                 f"{id} is old in the {place}" for id in sorted(settled) if _is_old(records[id], entries[id].record)
             ]
-            ended = {id for id in own if entries[id].ended}
+            ended = over | {id for id in own if entries[id].ended}
             found += [f"{id} is still in the {place} of {matcher.name}" for id in sorted(ended & ids)]
             found += [f"{id} of another is in the {place} of {matcher.name}" for id in sorted(ids - own)]
     return found

@@ -45,7 +45,9 @@ class ScalingSimulation(Simulation):
 
     def _known(self) -> list[str]:
         """Subscriptions that are acknowledged, and about which nothing is asked."""
-        return [id for id, e in self.ledger.subscriptions.items() if e.record and not e.ending and not e.changing]
+        now_s = self.scheduler.now_s
+        known = {id: e for id, e in self.ledger.subscriptions.items() if e.record and e.until_s > now_s}
+        return [id for id, e in known.items() if not e.ending and not e.changing]
 
     def _change(self) -> None:
         """Another record of the same meaning, so that both count all the time."""
