@@ -274,7 +274,7 @@ def test_the_checkers_bite(
 def test_who_gives_up_at_once_is_not_excused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit points see orders broken wherever access points do not wait for them, and nothing else is wrong there."""
     monkeypatch.setattr(accesspoint_scaling, "HELD_S_MAX", 0.0)
-    problems = problems_of(LateScalingSimulation, range(1, 4))
+    problems = problems_of(LateScalingSimulation, range(1, 7))
     assert [problem.partition(": ")[2].partition(":")[0] for problem in problems] == ["too many are excused"]
 
 
