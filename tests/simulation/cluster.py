@@ -22,7 +22,7 @@ SENSORS = 5
 TRAFFIC_S = 6.0
 SILENCE_S = 90.0  # longer than every retry, so whatever is still missing then is lost
 LIVELY_S = 20.0  # of that silence; then nearly always all is done, and processes look at the time less often
-ENDS_S_MAX = 20.0  # some outlast the traffic by as long as a publication may take to be matched
+ENDS_S_MAX = 30.0  # some outlast the traffic by as long as a publication may take to be matched
 _KINDS: dict[str, type[SimulatedSlice]] = {
     "accesspoint": SimulatedAccessPoint,
     "matcher": SimulatedMatcher,

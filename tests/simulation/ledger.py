@@ -7,8 +7,9 @@ import msgspec
 
 from braid.subscription import SubscriptionRecord
 
-# So long a publication may take until it is matched. What counts for a window is the clock of the matcher by then.
-MATCHED_WITHIN_S = 10.0
+# So long a publication may take until it is matched, where somebody crashes: it is sent again after 2, 6 and 14 s. What
+# counts for a window is the clock of the matcher by then.
+MATCHED_WITHIN_S = 16.0
 
 
 class PublicationEntry(msgspec.Struct):

@@ -58,7 +58,7 @@ def nothing_ends_by_itself(patch: pytest.MonkeyPatch) -> None:
 
 def what_ends_is_thought_to_be_over_before(patch: pytest.MonkeyPatch) -> None:
     def on_second(self: MatcherCore, now_s: float) -> Any:
-        return original(self, now_s + 15.0)
+        return original(self, now_s + 20.0)
 
     original = MatcherCore.on_second
     patch.setattr(MatcherCore, "on_second", on_second)
