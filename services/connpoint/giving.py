@@ -52,6 +52,7 @@ class PastGiver:
         self._questions = questions
         self._past = past
         self._find_all = find_all  # of a subscriber
+        self._given: dict[str, SubscriptionRecord] = {}  # until their matchers know since when they were given it
 
     def begin(self, record: SubscriptionRecord) -> None:
         """Before it is stored: from now on, what comes live for it is held."""
@@ -76,6 +77,7 @@ class PastGiver:
         """The other subscriptions of the same subscriber: those that are there, and distinct ones that have ended."""
         pause_s = _PAUSE_S
         while True:
+            given = dict(self._given)  # what is told to matchers from now on, they say
             others = await self._find_others(record)
             if not waited_for(record, others, time.time()):
                 break
@@ -86,7 +88,7 @@ class PastGiver:
             hash64(subscriber),
             lambda epoch, ref: FindSubscriptions(epoch, ref, self._name, subscriber=subscriber, ended=True),
         )
-        return relied_on([other for answer in answers for other in answer.records] + others)
+        return relied_on([other for answer in answers for other in answer.records] + others, given)
 
     async def _find_others(self, record: SubscriptionRecord) -> list[SubscriptionRecord]:
         """Without those of this connection point that have failed here and are not gone yet."""
@@ -119,6 +121,7 @@ class PastGiver:
         return publications
 
     async def _note(self, record: SubscriptionRecord, given_from_s: float) -> None:
+        self._given[record.id] = msgspec.structs.replace(record, given_from_s=given_from_s)
         try:
             await self._questions.ask(
                 hash64(record.id), lambda epoch, ref: Subscribe(epoch, ref, self._name, record, given_from_s)
@@ -126,6 +129,8 @@ class PastGiver:
         except problems.Problem as problem:
             # It has its past. Another distinct one may be given the same again.
             log.warning("what a subscription was given is not noted", subscription=record.id, reason=problem.detail)
+        finally:
+            del self._given[record.id]
 
 
 def fitting(found: Found, bytes_max: int) -> Found:

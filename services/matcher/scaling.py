@@ -251,6 +251,9 @@ class MatcherScaling:
         """Whenever they come, and however often. Whoever sent them may not know the configuration in force yet."""
         self._core.ended.add(message.ended)
         effects: Effects = [KeepForeign(matcher, message.epoch, message.number, message.batches, message.ended)]
+        if self._old is None and not self._core.expects_foreign:
+            # Started in the middle of a scaling that may be given up: then this is another's, and is to be looked for.
+            return self._core.on_begun() + effects
         if self._change is None and self._old is not None and not self._keeps_all(self._old, message.batches):
             self._may_keep_foreign = True
             effects += self._core.on_begun() + self._relocate(self._old)

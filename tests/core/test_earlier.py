@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from braid.subscription import SubscriptionRecord
 from services.connpoint import earlier
@@ -61,10 +62,18 @@ def test_only_those_that_were_given_something_are_relied_on() -> None:
         with_past("s-2", given_from_s=95.0),
         record("s-3", given_from_s=99.0),
     )
-    assert relied_on([settling, settled, ordinary, record("s-4", given_from_s=math.inf)]) == [settled, ordinary]
+    assert relied_on([settling, settled, ordinary, record("s-4", given_from_s=math.inf)], {}) == [settled, ordinary]
 
 
 def test_of_too_many_those_that_were_made_last_are_relied_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(earlier, "WITHOUT_MAX", 2)
     several = [record(f"s-{number}", created_s=float(number), given_from_s=0.0) for number in range(4)]
-    assert relied_on(several) == several[:1:-1]
+    assert relied_on(several, {}) == several[:1:-1]
+
+
+def test_one_that_was_given_its_past_is_relied_on_before_its_matcher_knows_it_unless_it_was_changed() -> None:
+    settling = with_past("s-1", home="connpoint-1")
+    given = {"s-1": replace(settling, given_from_s=95.0)}
+    assert relied_on([settling, with_past("s-2")], given) == [given["s-1"]]
+    assert relied_on([replace(settling, filter="n > 7")], given) == []
+    assert relied_on([noted := replace(settling, given_from_s=96.0)], given) == [noted]

@@ -129,6 +129,18 @@ def test_what_comes_from_somebody_who_knows_an_older_configuration_is_handed_on(
     assert relocated(core) == []
 
 
+def test_what_comes_before_it_is_known_what_this_one_keeps_is_handed_on() -> None:
+    """Started in the middle of a scaling, which is given up then. The mark is there before what it stands for."""
+    core = MatcherCore("matcher-1", lambda: 0, keeps_publications=True)
+    core.on_recovered([])
+    came = KeepForeign("matcher-2", NEW_EPOCH, 4, KEPT)
+    message = HandOverPublications(NEW_EPOCH, 4, KEPT)
+    assert core.scaling.on_hand_over_publications("matcher-2", message) == [ExpectForeign(True), came]
+    assert core.scaling.on_hand_over_publications("matcher-2", message) == [came]
+    settle(core, core.on_configuration(ENDED))
+    assert relocated(core) == []
+
+
 def test_what_belongs_here_begins_nothing() -> None:
     core, _ = matcher(foreign=False)
     message = HandOverPublications(NEW_EPOCH, 4, KEPT[:1])

@@ -44,6 +44,8 @@ class Matchers(Questions):
         self.fails: Callable[[Any], bool] = lambda _message: False
         self.loses: Callable[[Any], bool] = lambda _message: False  # the answer
         self.finds = 0
+        self.hears_notes = asyncio.Event()  # of what was given
+        self.hears_notes.set()
 
     async def ask(self, key: int, make: Callable[[int, int], Any], *, through_all: bool = False) -> list[Any]:
         message = make(1, 1)
@@ -52,6 +54,8 @@ class Matchers(Questions):
             raise problems.unavailable("nobody answers")
         match message:
             case Subscribe():
+                if message.given_from_s is not None:
+                    await self.hears_notes.wait()
                 self._store(message)
             case Unsubscribe():
                 self.ended += [self.stored.pop(message.id)] if message.id in self.stored else []
@@ -153,6 +157,19 @@ async def test_of_two_that_are_made_at_the_same_time_one_may_fail(stage: Stage) 
     await until(lambda: len(stage.matchers.stored) == 1)
     await stage.subscribe("n > 0")
     assert stage.delivered() == [b"p1"]
+
+
+async def test_one_that_was_given_its_past_is_relied_on_although_its_matcher_does_not_know_it_yet(stage: Stage) -> None:
+    """As while subscriptions are kept back for a scaling."""
+    stage.publish(5, 4, 3)
+    stage.matchers.hears_notes.clear()
+    first = asyncio.create_task(stage.subscribe("n < 3"))
+    await until(lambda: len(stage.matchers.stored) == 1 and stage.core.catching_up.is_idle)
+    second = asyncio.create_task(stage.subscribe("n > 1"))
+    await until(lambda: len(stage.matchers.stored) == 2 and stage.core.catching_up.is_idle)
+    stage.matchers.hears_notes.set()
+    await asyncio.gather(first, second)
+    assert stage.delivered() == [b"p1", b"p2", b"p3"]
 
 
 async def test_one_that_catches_up_at_another_connection_point_is_waited_for(stage: Stage) -> None:

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 
 from tests.simulation.cluster import Simulation
-from tests.simulation.harder import CallsAreOvertaken
+from tests.simulation.ending import EndingCrashingSimulation, EndingScalingSimulation, EndingSimulation
+from tests.simulation.harder import CallsAreOvertaken, EachCrashesInEachPhase
 from tests.simulation.kafka import (
     KafkaScalingSimulation,
     KafkaSimulation,
@@ -57,6 +58,7 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "deaf-scaling": DeafScalingSimulation,
     "rough-scaling": RoughScalingSimulation,
     "crashing-scaling": CrashingScalingSimulation,
+    "each-crashes-scaling": EachCrashesInEachPhase,
     "stalling-scaling": StallingScalingSimulation,
     "overtaking-scaling": CallsAreOvertaken,
     "unseen-scaling": MatchersStartAgainUnseen,
@@ -74,6 +76,9 @@ KINDS: dict[str, Callable[[int], Simulation]] = {
     "past-crashing": PastCrashingSimulation,
     "distinct": DistinctSimulation,
     "distinct-scaling": DistinctScalingSimulation,
+    "ending": EndingSimulation,
+    "ending-scaling": EndingScalingSimulation,
+    "ending-crashing": EndingCrashingSimulation,
     "previous": PreviousSimulation,
     "previous-scaling": PreviousScalingSimulation,
     "previous-crashing": PreviousCrashingSimulation,

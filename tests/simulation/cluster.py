@@ -22,6 +22,7 @@ SENSORS = 5
 TRAFFIC_S = 6.0
 SILENCE_S = 90.0  # longer than every retry, so whatever is still missing then is lost
 LIVELY_S = 20.0  # of that silence; then nearly always all is done, and processes look at the time less often
+ENDS_S_MAX = 30.0  # some outlast the traffic by as long as a publication may take to be matched
 _KINDS: dict[str, type[SimulatedSlice]] = {
     "accesspoint": SimulatedAccessPoint,
     "matcher": SimulatedMatcher,
@@ -36,6 +37,8 @@ class Simulation:
     publishers_apart = 1009  # odd, so that those of one connection point go through several access and exit points
     sensor_count = SENSORS
     past_odds = 0.0  # of a subscription that asks for the past
+    ends_odds = 0.0  # of one that has an end
+    excused_max = 0.0  # of all seeds: those in which orders of a scaling may be broken because somebody gave up waiting
     last_words = True  # connection points say to access points that leave when nothing more comes, and these wait
     ledger_kind: type[Ledger] = Ledger
 
@@ -140,8 +143,13 @@ class Simulation:
         filter = self.random.choice(self._filters(sensor))
         now_s = self.scheduler.now_s
         from_s = now_s - self.random.uniform(0.1, 3.0) if self.random.random() < self.past_odds else None
-        record = SubscriptionRecord("", f"subscriber-{number}", connpoint.name, filter, now_s, from_s)
+        until_s = now_s + self.random.uniform(0.5, ENDS_S_MAX) if self._has_end() else None
+        record = SubscriptionRecord("", f"subscriber-{number}", connpoint.name, filter, now_s, from_s, until_s)
         self.subscribe(connpoint, record, number, sensor)
+
+    def _has_end(self) -> bool:
+        """Nothing is drawn where none has, so that what else a seed does is what it does without ends."""
+        return self.ends_odds > 0 and self.random.random() < self.ends_odds
 
     def _filters(self, sensor: int) -> tuple[str, ...]:
         """Some have no anchor, so that publications for them visit every matcher that keeps one."""
@@ -155,8 +163,11 @@ class Simulation:
         entry = self.ledger.subscriptions[id] = SubscriptionEntry(record.subscriber, sensor, None)
         if record.from_s is not None:
             entry.from_s = record.from_s
+        if record.until_s is not None:
+            entry.until_s = record.until_s
         since = "" if record.from_s is None else f" since {record.from_s:.3f}"
-        self.scheduler.note(f"{record.subscriber} at {connpoint.name} wants {record.filter}{since}")
+        until = "" if record.until_s is None else f" until {record.until_s:.3f}"
+        self.scheduler.note(f"{record.subscriber} at {connpoint.name} wants {record.filter}{since}{until}")
         connpoint.subscribe(replace(record, id=id))
 
     def _publish(self, sensor: int | None = None) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from braid import messages
 from braid.config import Ingress
@@ -44,7 +45,9 @@ class SimulatedConnPoint(TickingSlice):
         self.delivery = DeliveryCore(self.name, self.clock_ns)
         self.questions: dict[int, Question] = {}
         self._found: dict[int, Answers] = {}  # by question
-        self._asking: dict[int, SubscriptionRecord] = {}  # by question, for whom others are looked for
+        # By question, for whom others are looked for, and who was given its past by then and is not noted.
+        self._asking: dict[int, tuple[SubscriptionRecord, dict[str, SubscriptionRecord]]] = {}
+        self._given: dict[str, SubscriptionRecord] = {}
         self._path: dict[str, int] = {}
 
     def publish(self, publisher: int, ids: list[str], sensor: int, contents: list[bytes]) -> None:
@@ -93,13 +96,18 @@ class SimulatedConnPoint(TickingSlice):
             return
         ref = self._next_ref()
         self.questions[ref] = messages.FindSubscriptions(0, ref, self.name, subscriber=record.subscriber)
-        self._asking[ref] = record
+        self._asking[ref] = record, dict(self._given)
         self._ask(ref, self.incarnation)
 
-    def _on_subscriptions_found(self, record: SubscriptionRecord, answers: list[messages.SubscriptionsFound]) -> None:
+    def _on_subscriptions_found(
+        self,
+        record: SubscriptionRecord,
+        given: dict[str, SubscriptionRecord],
+        answers: list[messages.SubscriptionsFound],
+    ) -> None:
         """They are all of this connection point, so none is waited for."""
         others = [other for answer in answers for other in answer.records if other.id != record.id]
-        self._find_past(record, relied_on(others))
+        self._find_past(record, relied_on(others, given))
 
     def _find_past(self, record: SubscriptionRecord, without: list[SubscriptionRecord]) -> None:
         assert record.from_s is not None
@@ -184,7 +192,7 @@ class SimulatedConnPoint(TickingSlice):
         if isinstance(question, messages.FindPublications):
             self._on_publications_found(question, found)
         else:
-            self._on_subscriptions_found(self._asking.pop(message.ref), found)
+            self._on_subscriptions_found(*self._asking.pop(message.ref), found)
 
     def _on_publications_found(
         self, question: messages.FindPublications, found: list[messages.PublicationsFound]
@@ -199,6 +207,8 @@ class SimulatedConnPoint(TickingSlice):
         for part in self.delivery.give_past(record.id, list(past.values()), lambda: self.scheduler.now_s, before):
             self._deliver(record.subscriber, part.contents)
         ref = self._next_ref()
+        assert record.from_s is not None
+        self._given[record.id] = replace(record, given_from_s=record.from_s)
         self.questions[ref] = messages.Subscribe(0, ref, self.name, record, record.from_s)
         self._ask(ref, self.incarnation)
 
@@ -224,6 +234,7 @@ class SimulatedConnPoint(TickingSlice):
             if self._wants_past(question.record) and question.given_from_s is None:
                 self._find_earlier(question.record)
             else:
+                self._given.pop(question.record.id, None)
                 self.ledger.on_subscribed(question.record)
         elif question is not None:  # else it was asked again, and is answered again
             self.ledger.on_unsubscribed(message.id)

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from braid.messages import Anchors, Subscribe
 from braid.scaling import Ask, ScalingRecord
-from braid.topology import REVERSIBLE, Layer
+from braid.topology import LAYERS, PHASES, REVERSIBLE, Layer
 from tests.simulation.cluster import TRAFFIC_S
 from tests.simulation.scaling import (
     CrashingScalingSimulation,
@@ -23,6 +23,29 @@ class MatchersCrashBehindTheCut(CrashingScalingSimulation):
 
     def _strike(self) -> None:
         self.crash(self.random.choice([matcher for matcher in self.matchers if matcher.alive]))
+
+
+class EachCrashesInEachPhase(CrashingScalingSimulation):
+    """In turn, from seed to seed: in each phase somebody of each layer, and the coordinator that leads."""
+
+    turns = tuple((phase, layer) for phase in ("gathering", *PHASES) for layer in (*LAYERS, "coordinator"))
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.zookeeper.heard_within_s = 0.2  # so that a phase is not over when somebody crashes in it
+        self.crashed: set[tuple[str, str]] = set()
+
+    def _plan_traffic(self) -> None:
+        super()._plan_traffic()
+        self._awaited, self._layer = self.turns[self.scheduler.seed % len(self.turns)]
+        self._at(0.5, self.ask, Ask({"matcher": 1 + len(self.matchers) % 3}))
+
+    def _strike(self) -> None:
+        self.crashed.add((self.phase, self._layer))
+        if self._layer == "coordinator":
+            self._crash_leader()
+        else:
+            self.crash(self.random.choice([one for one in self.slices if one.alive and one.layer == self._layer]))
 
 
 class NobodyHearsOfTwoScalings(LingeringScalingSimulation):

@@ -7,6 +7,10 @@ import msgspec
 
 from braid.subscription import SubscriptionRecord
 
+# So long a publication may take until it is matched, where somebody crashes: it is sent again after 2, 6 and 14 s. What
+# counts for a window is the clock of the matcher by then.
+MATCHED_WITHIN_S = 16.0
+
 
 class PublicationEntry(msgspec.Struct):
     publisher: int
@@ -20,6 +24,7 @@ class SubscriptionEntry(msgspec.Struct):
     sensor: int
     acknowledged_s: float | None
     from_s: float = math.inf  # earlier ones are not wanted, unless they are published when it is there
+    until_s: float = math.inf  # what is published then or later is not wanted
     broken_s: float | None = None  # when its connection point crashed, if it did
     ending: bool = False  # somebody asked to end it
     ended: bool = False  # and was told that it is
@@ -36,14 +41,19 @@ class Ledger:
         self.sent_again: set[str] = set()
         self.on_subscription_acknowledged: Callable[[str], None] = lambda _id: None
 
-    def wants(self, entry: SubscriptionEntry, _id: str, sensor: int) -> bool:
+    def wants(self, entry: SubscriptionEntry, id: str, sensor: int) -> bool:
         """Whether a publication, acknowledged or not, is one that the subscription asks for."""
-        return sensor == entry.sensor
+        publication = self.publications.get(id)
+        return sensor == entry.sensor and (publication is None or publication.published_s < entry.until_s)
 
     def is_promised(self, entry: SubscriptionEntry, id: str) -> bool:
-        """Of those that it asks for: it was published behind the acknowledgement, or lies in the past."""
+        """Of those that it asks for: it was published behind the acknowledgement, or lies in the past; and not so late
+        that the window may be over when it is matched.
+        """
         publication = self.publications[id]
         assert entry.acknowledged_s is not None
+        if publication.published_s + MATCHED_WITHIN_S >= entry.until_s:
+            return False
         return publication.acknowledged_s > entry.acknowledged_s or publication.published_s >= entry.from_s
 
     def on_acknowledged(self, publisher: int, ids: list[str], sensor: int, published_s: float) -> None:

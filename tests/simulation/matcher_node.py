@@ -69,6 +69,7 @@ class SimulatedMatcher(TickingSlice):
         self._written_s = self._bulk_written_s = 0.0
         self._in_bulk: Counter[str] = Counter()
         self._marks = 0
+        self._second = int(self.scheduler.now_s)
         self._pieces = choice((2, 20))  # batches that are read at once
         self._continuing = False
 
@@ -138,7 +139,11 @@ class SimulatedMatcher(TickingSlice):
         return effects
 
     def on_tick(self) -> None:
-        self.perform(self.core.on_tick(self.scheduler.now_s))
+        now_s = self.scheduler.now_s
+        self.perform(self.core.on_tick(now_s))
+        if int(now_s) > self._second:
+            self._second = int(now_s)
+            self.perform(self.core.on_second(now_s))
 
     def perform(self, effects: Sequence[Any]) -> None:
         for effect in effects:

@@ -45,7 +45,9 @@ class ScalingSimulation(Simulation):
 
     def _known(self) -> list[str]:
         """Subscriptions that are acknowledged, and about which nothing is asked."""
-        return [id for id, e in self.ledger.subscriptions.items() if e.record and not e.ending and not e.changing]
+        now_s = self.scheduler.now_s
+        known = {id: e for id, e in self.ledger.subscriptions.items() if e.record and e.until_s > now_s}
+        return [id for id, e in known.items() if not e.ending and not e.changing]
 
     def _change(self) -> None:
         """Another record of the same meaning, so that both count all the time."""
@@ -188,6 +190,8 @@ class LingeringScalingSimulation(LateScalingSimulation):
 class DeafScalingSimulation(LingeringScalingSimulation):
     """Any one process hears nothing from ZooKeeper for longer than the deadlines of a scaling."""
 
+    excused_max = 0.3
+
     def _plan_traffic(self) -> None:
         super()._plan_traffic()
         self.scheduler.at(self.random.uniform(0.5, 4.0), self._deafen_any)
@@ -195,37 +199,39 @@ class DeafScalingSimulation(LingeringScalingSimulation):
     def _deafen_any(self) -> None:
         node = self.random.choice([slice for slice in self.slices if slice.alive])
         self.scheduler.note(f"{node.name} hears nothing from ZooKeeper for long")
-        node.deaf = self.zookeeper.was_unheard = True
+        node.deaf = True
         self._at(self.random.uniform(4.0, 20.0), self._hear_again, node)
 
 
 class CrashingScalingSimulation(ScalingSimulation):
     """While the first scaling runs, one process crashes or loses its session, in any phase."""
 
+    excused_max = 0.1
+
     def _plan_traffic(self) -> None:
         super()._plan_traffic()
         self._awaited = self.random.choice(("gathering", *PHASES))
-        self._crashed = False
         self.scheduler.at(0.5, self._watch)
 
-    def _watch(self) -> None:
+    @property
+    def phase(self) -> str:
+        """Empty while nothing is scaled."""
         change, record = self.zookeeper.configuration.change, self.zookeeper.record
-        phase = change.phase if change is not None else "gathering" if record is not None else ""
-        if phase == self._awaited:
+        return change.phase if change is not None else "gathering" if record is not None else ""
+
+    def _watch(self) -> None:
+        if self.phase == self._awaited:
             self.scheduler.at(self.random.uniform(0, 0.05), self._strike)
         elif self.scheduler.now_s < TRAFFIC_S:
             self.scheduler.at(0.003, self._watch)
 
     def _strike(self) -> None:
-        coordinators = self.zookeeper.coordinators
         choice = self.random.random()
         if choice < 0.1:
             self.zookeeper.go_away(self.random.uniform(0.5, 6.0))
             return
         if choice < 0.2:
-            leader = next(c for c in coordinators if c.alive)
-            leader.crash()
-            self.scheduler.at(self.random.uniform(0.5, 3.0), leader.start)
+            self._crash_leader()
             return
         node = self.random.choice([slice for slice in self.slices if slice.alive])
         if choice < 0.35 and not isinstance(node, SimulatedConnPoint):
@@ -234,10 +240,16 @@ class CrashingScalingSimulation(ScalingSimulation):
             return
         self.crash(node)
 
+    def _crash_leader(self) -> None:
+        leader = next(c for c in self.zookeeper.coordinators if c.alive)
+        leader.crash()
+        self.scheduler.at(self.random.uniform(0.5, 3.0), leader.start)
+
 
 class StallingScalingSimulation(LateScalingSimulation):
     """Some messages take very long, and whatever somebody is the first to want is published once it is acknowledged."""
 
+    excused_max = 0.1
     sensor_count = 60
     poured_max = 240
     published_with_each = 0

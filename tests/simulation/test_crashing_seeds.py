@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.simulation.harder import EachCrashesInEachPhase
 from tests.simulation.scaling import CrashingScalingSimulation
 from tests.simulation.seeds import name_of, parts, problems_of
 
@@ -27,3 +28,19 @@ def test_crashes_lead_back_and_forward() -> None:
         ended += simulation.zookeeper.ended
     assert {record.state for record in ended} == {"done", "aborted"}
     assert any("started again" in record.reason for record in ended)
+
+
+def test_what_was_handed_over_to_one_that_did_not_know_of_what_scaling_does_not_stay_there() -> None:
+    """In this one it had started again in the middle, and what had left the others was theirs again."""
+    assert problems_of(EachCrashesInEachPhase, [337]) == []
+
+
+@pytest.mark.slow
+def test_somebody_of_each_layer_really_crashes_in_each_phase() -> None:
+    crashed: set[tuple[str, str]] = set()
+    turns = set(EachCrashesInEachPhase.turns)
+    for seed in range(len(turns)):
+        simulation = EachCrashesInEachPhase(seed)
+        assert simulation.run() == [], f"EachCrashesInEachPhase({seed})"
+        crashed |= simulation.crashed
+    assert crashed >= turns, turns - crashed

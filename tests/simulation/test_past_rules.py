@@ -137,7 +137,7 @@ def attempts_are_mixed(patch: pytest.MonkeyPatch) -> None:
 
 def those_that_are_not_given_their_past_yet_are_relied_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        connpoint_node, "relied_on", lambda others: [replace(other, given_from_s=other.from_s) for other in others]
+        connpoint_node, "relied_on", lambda others, _: [replace(other, given_from_s=other.from_s) for other in others]
     )
 
 
@@ -146,7 +146,7 @@ def what_others_got_meanwhile_is_not_noted(patch: pytest.MonkeyPatch) -> None:
 
 
 def those_that_were_given_their_past_are_not_relied_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(connpoint_node, "relied_on", lambda _: [])
+    patch.setattr(connpoint_node, "relied_on", lambda *_: [])
 
 
 @pytest.mark.slow

@@ -22,6 +22,11 @@ def test_all_guarantees_hold(kind: type[Simulation]) -> None:
     assert problems_of(kind, range(1, 2)) == []
 
 
+def test_what_was_given_before_its_matcher_knows_it_is_not_given_again() -> None:
+    """In this one the call that says so was kept back for a scaling, while another subscription asked for the same."""
+    assert problems_of(DistinctScalingSimulation, [168]) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", parts(2, 240), ids=name_of)
 @pytest.mark.parametrize("kind", [PastSimulation, DistinctSimulation])

@@ -34,7 +34,7 @@ from tests.simulation.harder import (
 )
 from tests.simulation.matcher_node import SimulatedMatcher
 from tests.simulation.scaling import LateScalingSimulation, ScalingSimulation
-from tests.simulation.seeds import from_seed, is_caught
+from tests.simulation.seeds import from_seed, is_caught, problems_of
 from tests.simulation.unheard import (
     MatchersStartAgainUnseen,
     OneHearsOfAnotherExitPointTooLate,
@@ -269,6 +269,13 @@ def test_the_checkers_bite(
 ) -> None:
     take_away(monkeypatch)
     assert is_caught(simulation, kind)
+
+
+def test_who_gives_up_at_once_is_not_excused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit points see orders broken wherever access points do not wait for them, and nothing else is wrong there."""
+    monkeypatch.setattr(accesspoint_scaling, "HELD_S_MAX", 0.0)
+    problems = problems_of(LateScalingSimulation, range(1, 7))
+    assert [problem.partition(": ")[2].partition(":")[0] for problem in problems] == ["too many are excused"]
 
 
 @pytest.mark.slow

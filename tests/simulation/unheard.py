@@ -67,6 +67,7 @@ class OneHearsOfTheCutTooLate(StallingScalingSimulation):
     Whatever somebody is the first to want is published once it is acknowledged, through all of them.
     """
 
+    excused_max = 0.8
     poured_max = 200  # nothing is poured
 
     def _sizes(self) -> list[int]:

@@ -58,7 +58,6 @@ class SimulatedZooKeeper:
         self.heard_within_s = HEARD_WITHIN_S
         self.heard_late_s: dict[str, float] = {}  # by layer, where it hears later than the others
         self.is_away = False
-        self.was_unheard = False  # by anybody, for longer than others wait
         self._told: set[tuple[str, str]] = set()
 
     def register(self, registration: Registration) -> None:
@@ -73,7 +72,6 @@ class SimulatedZooKeeper:
         """Nobody hears or writes anything; everybody goes on with what it knows. Sessions outlive it."""
         self.scheduler.note(f"ZooKeeper is away for {for_s:.1f} s")
         self.is_away = True
-        self.was_unheard = self.was_unheard or for_s > 2.0
         for coordinator in self.coordinators:
             coordinator.on_away()
 
