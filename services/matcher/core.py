@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from heapq import nsmallest
 from itertools import groupby
+from typing import TypeVar
 
 import msgspec
 
@@ -61,6 +62,8 @@ from services.matcher.past import QUESTIONS_MAX, Past
 from services.matcher.scaling import MatcherScaling
 from services.matcher.shares import Hidden
 from services.matcher.transfer import Pace
+
+Request = TypeVar("Request", MatchRequest, Subscribe, Unsubscribe)
 
 _ENDS_AT_ONCE = 200  # subscriptions that end in one step; the others follow when messages have had their turn
 _REFUSE_AT_ONCE = 100
@@ -174,14 +177,14 @@ class MatcherCore:
         self._forgetting -= 1
         return self.scaling.on_clean()
 
-    def refuses(self, accesspoint: str, messages: int) -> bool:
-        """Whether publications and calls through this access point are not to be handled; connection points repeat them
-        through others.
+    def taken(self, accesspoint: str, run: list[Request]) -> list[Request]:
+        """Those publications and calls through this access point that are to be handled; connection points repeat the
+        others through others.
         """
-        if self.scaling.takes_from(accesspoint):
-            return False
-        self.stale += messages
-        return True
+        epochs = {epoch for epoch in {message.epoch for message in run} if self.scaling.takes(accesspoint, epoch)}
+        taken = [message for message in run if message.epoch in epochs]
+        self.stale += len(run) - len(taken)
+        return taken
 
     # Publications
 

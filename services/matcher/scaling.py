@@ -116,11 +116,14 @@ class MatcherScaling:
             return self._old
         return None
 
-    def takes_from(self, accesspoint: str) -> bool:
-        """Whether it has a part in the cluster. One that has left and does not know it is told of no anchor, nobody
-        waits for its `StartScale`, and no question for the past goes through it: what it sends would be lost.
+    def takes(self, accesspoint: str, epoch: int) -> bool:
+        """Whether it has a part in this epoch. One that has left and does not know it is told of no anchor, nobody
+        waits for its `StartScale`, and no question for the past goes through it: what it sends would be lost. That is
+        so also while a scaling takes it in again, for what it sends of the old epoch.
         """
-        return accesspoint in self._accesspoints
+        if accesspoint not in self._accesspoints or self._configuration is None:
+            return False
+        return self.is_new(epoch) or accesspoint in self._configuration.accesspoints
 
     def any_accesspoint(self) -> tuple[str, int]:
         """For what nobody asked: any access point reaches every connection point. With the epoch in force."""

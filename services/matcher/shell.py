@@ -151,8 +151,8 @@ class Matcher(ProbedSlice):
         if self._store.queued > _QUEUED_WRITES_MAX and kind in _WRITTEN:
             metrics.MESSAGES_DROPPED.labels(self.layer, "store is behind").inc(len(run))
             return
-        if kind in _THROUGH_ACCESS_POINTS and self._core.refuses(peer.name, len(run)):
-            return
+        if kind in _THROUGH_ACCESS_POINTS:
+            run = self._core.taken(peer.name, run)
         if kind is messages.MatchRequest:
             self._perform_all(self._core.on_match_requests(run, time.time(), time.time_ns()))
             return

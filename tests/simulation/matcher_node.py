@@ -84,8 +84,8 @@ class SimulatedMatcher(TickingSlice):
 
     def handle(self, sender: Node, kind: type[Any], run: list[Any]) -> None:
         changes_something = kind in (messages.MatchRequest, messages.Subscribe, messages.Unsubscribe)
-        if changes_something and self.core.refuses(sender.name, len(run)):
-            return
+        if changes_something:
+            run = self.core.taken(sender.name, run)
         if kind is messages.MatchRequest:
             self.perform(self.core.on_match_requests(run, self.scheduler.now_s, self.clock_ns()))
             return

@@ -20,6 +20,11 @@ def test_what_comes_behind_the_last_word_is_not_lost(seeds: range) -> None:
     assert problems_of(LeavingUnasked, seeds) == []
 
 
+def test_what_one_that_left_sends_is_not_taken_while_a_scaling_takes_it_in_again() -> None:
+    """In this one it hears nothing of either, and its subscriptions of the old epoch came when all state had moved."""
+    assert problems_of(DeafToTheEndSimulation, [137]) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [LeavingScalingSimulation, LeavingUnasked])
 @pytest.mark.parametrize("seeds", parts(1, 50), ids=name_of)
@@ -60,7 +65,7 @@ def test_with_the_last_words_little_is_sent_again() -> None:
 def test_the_last_word_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, and with matchers that take what comes from one that left, something is lost."""
     monkeypatch.setattr(AccessPointScaling, "has_left", False)
-    monkeypatch.setattr(MatcherScaling, "takes_from", lambda *_: True)
+    monkeypatch.setattr(MatcherScaling, "takes", lambda *_: True)
     monkeypatch.setattr(RetryLoop, "_bring_forward", lambda *_: None)
     assert is_caught(from_seed(119, LeavingUnasked), "lost")
 
@@ -69,5 +74,5 @@ def test_the_last_word_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("first", "kind"), [(81, "misplaced"), (23, "lost")])
 def test_nothing_may_be_taken_from_one_that_left(monkeypatch: pytest.MonkeyPatch, first: int, kind: str) -> None:
     """One that did not hear of its end sends a subscription that nobody copies any more, and past who wants it."""
-    monkeypatch.setattr(MatcherScaling, "takes_from", lambda *_: True)
+    monkeypatch.setattr(MatcherScaling, "takes", lambda *_: True)
     assert is_caught(from_seed(first, DeafToTheEndSimulation), kind)

@@ -126,7 +126,7 @@ def who_is_left_out_goes_on(patch: pytest.MonkeyPatch) -> None:
         for transition in accesspoint_scaling.MACHINE.transitions
     ]
     patch.setattr(accesspoint_scaling, "MACHINE", Machine(accesspoint_scaling.State.SERVING, transitions))
-    patch.setattr(MatcherScaling, "takes_from", lambda *_: True)
+    patch.setattr(MatcherScaling, "takes", lambda *_: True)
 
 
 def what_leaves_still_counts(patch: pytest.MonkeyPatch) -> None:
