@@ -143,7 +143,7 @@ class ListStorage:
     def forget(self, ids: Sequence[str], now_s: float) -> int:
         now_s = self._at(now_s)
         windows = self._subscriptions
-        return windows.reading(partial(removing.forget, windows, ids, now_s))
+        return windows.reading(partial(removing.forget, windows, ids, now_s, self._settings.remember_s))
 
     def replace(self, subscription: StoredSubscription, lists: Sequence[bytes], now_s: float) -> None:
         windows = self._subscriptions

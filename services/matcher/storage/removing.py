@@ -49,8 +49,10 @@ def unsubscribe(windows: Windows, id: str, now_s: float) -> bool:
     return was_there
 
 
-def forget(windows: Windows, ids: Sequence[str], now_s: float) -> int:
-    """One write for each database. How many were there, also of those that have ended and are remembered."""
+def forget(windows: Windows, ids: Sequence[str], now_s: float, remember_s: float) -> int:
+    """One write for each database. How many were there, also of those that have ended and are remembered; what is over
+    and only waits for its window to pass goes too, and was not there any more.
+    """
     found: set[str] = set()
     for id in windows.replacing.intersection(ids):
         _forget_intent(windows, id)
@@ -60,8 +62,10 @@ def forget(windows: Windows, ids: Sequence[str], now_s: float) -> int:
             key = keys.by_id_key(id)
             packed = database.get(key)
             if packed is not None:
-                found.add(id)
-                write.removed += keys.decode_by_id(id, packed).keys
+                filed = keys.decode_by_id(id, packed)
+                if filed.until_s + (remember_s if filed.distinct else 0.0) > now_s:
+                    found.add(id)
+                write.removed += filed.keys
                 write.others_removed.append(key)
         if write.others_removed:
             database.write(write)

@@ -107,6 +107,16 @@ def test_distinct_what_the_window_of_the_earlier_one_did_not_hold_is_given(stora
     assert [one.id for one in storage.subscribe(new, [A], NOW_S)] == ["before"]
 
 
+@pytest.mark.parametrize(("distinct", "there_s", "over_s"), [(False, 0.0, 1.0), (True, 6.0, 7.0)])
+def test_what_is_over_was_not_there_though_its_window_has_not_passed(
+    storage: Storage, distinct: bool, there_s: float, over_s: float
+) -> None:
+    for id in ("s1", "s2"):
+        storage.subscribe(subscription(id, until_s=NOW_S + 0.5, distinct=distinct), [A], NOW_S)
+    assert storage.forget(["s1", "never-there"], NOW_S + there_s) == 1
+    assert storage.forget(["s1", "s2"], NOW_S + over_s) == 0
+
+
 def test_hierarchy_one_line_of_the_tree(storage: Storage) -> None:
     for cell in ((), (1,), (1, 4), (1, 4, 2), (1, 3), (2,)):
         name = ".".join(map(str, cell)) or "root"
