@@ -1,6 +1,7 @@
 """One FIFO link between two slices: a TCP connection that carries messages both ways.
 
     handshake ──Hello of ours──▶ open ──any reason──▶ closed
+                                └──not needed any more──▶ finishing ──the peer has read all──▶ closed
 
 Invariants: no message is delivered before the peer's `Hello` was accepted; messages are delivered in the order they
 were sent; a link that is closed delivers and sends nothing. What was sent and not delivered when a link breaks is
@@ -106,6 +107,9 @@ class Link(asyncio.Protocol):
         self._unsent.clear()
         self._unsent_bytes = 0
         self._transport.write(data)
+        self._not_congested()
+
+    def _not_congested(self) -> None:
         if self._congested:
             self._congested = False
             self._owner.on_congestion(self, False)
@@ -132,7 +136,7 @@ class Link(asyncio.Protocol):
 
     def _let_read(self) -> None:
         """Or not: as those who have something against it say now."""
-        if self._transport is None or self._transport.is_closing():
+        if self._transport is None or self._transport.is_closing() or self._close_reason:
             return
         if self._reading_paused or self._delivering:
             self._transport.pause_reading()
@@ -216,7 +220,10 @@ class Link(asyncio.Protocol):
                 self._transport.write(HEARTBEAT)
 
     def finish(self, reason: str) -> None:
-        """Closes it when everything is sent that was to be: nobody repeats an answer because its link was let go."""
+        """Closes it when the peer has read everything that was to be sent: nobody repeats an answer because its link
+        was let go. The peer closes it behind the last of it, and what it says until then is read: to what comes for a
+        socket that is closed the system answers with a reset, and forgets what it was still to send.
+        """
         transport = self._transport
         if not self.is_open or transport is None or transport.is_closing():
             self.close(reason)
@@ -224,7 +231,13 @@ class Link(asyncio.Protocol):
         self._close_reason = self._close_reason or reason
         transport.write(b"".join(self._unsent))
         self._forget()
-        transport.close()
+        self._not_congested()
+        transport.resume_reading()
+        try:
+            transport.write_eof()
+        except OSError:  # the peer has closed it
+            transport.abort()
+            return
         self._loop.call_later(_FINISHES_S_MAX, transport.abort)
 
     def close(self, reason: str) -> None:
@@ -246,7 +259,5 @@ class Link(asyncio.Protocol):
             self._handshake_timer.cancel()
         reason = self._close_reason or (str(exc) if exc else "closed by the peer")
         self.is_open = False
-        if self._congested:
-            self._congested = False
-            self._owner.on_congestion(self, False)
+        self._not_congested()
         self._owner.on_link_down(self, reason)

@@ -80,6 +80,19 @@ async def test_what_was_sent_arrives_although_the_link_is_let_go() -> None:
 
 
 @on_both_loops
+async def test_it_arrives_also_while_the_peer_goes_on_speaking() -> None:
+    """To what comes for a socket that is closed, the system answers with a reset, and forgets what it was to send."""
+    async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
+        await linked(matcher, exitpoint)
+        exitpoint.on_message = lambda number: exitpoint.send(matcher, number)
+        matcher.send(exitpoint, *range(3000), size=1000)
+        matcher.pool.retarget({})
+        await until(lambda: ("down", "matcher-1") in exitpoint.events)
+        assert exitpoint.received == list(range(3000))
+        await until(lambda: not matcher.pool._all)
+
+
+@on_both_loops
 async def test_a_batch_longer_than_a_frame_arrives_whole() -> None:
     async with running("matcher-1") as matcher, running("exitpoint-1") as exitpoint:
         await linked(matcher, exitpoint)
